@@ -87,7 +87,7 @@ part_pytorch() {
 # whole_run CHECK NAME CONFIG SETTING...: adds a row with the time of a training run, and its test.
 whole_run() {
   local settings=() setting seconds
-  for setting in "name=$2" "run.directory=$work/runs" 'validation.baselines=[]' "${@:4}"; do settings+=(--set "$setting"); done
+  for setting in "name=$2" "run.directory=$work/runs" 'evaluation.baselines=[]' "${@:4}"; do settings+=(--set "$setting"); done
   if ! step "$2" 300 "${on_gpu[@]}" "${settings[@]}" "$3"; then missed runs "$1" "$2"; return; fi
   seconds=$(number end seconds "$2")
   if [ -z "$seconds" ]; then row runs "$1" FAILED "did not reach the end, see $2.log"; return; fi

@@ -101,11 +101,11 @@ trap 'on_signal TERM 143' TERM
 trap 'on_signal HUP 129' HUP
 trap 'on_signal TERM 138' USR1
 
-# find_program FILE: sets `program` to FILE or, if that is empty, to vaecf_dist as installed with this script, as built
-# here, or in PATH. Requires `here`, the folder of the user, and the function `usage_error`.
+# find_program FILE: sets `program` to FILE or, if that is empty, to the variable VAECF_PROGRAM, or else to vaecf_dist as
+# installed with this script, as built here, or in PATH. Requires `here`, the folder of the user, and the function `usage_error`.
 find_program() {
   local prefix=${root%/share/vaecf_dist}
-  program=$1
+  program=${1:-${VAECF_PROGRAM:-}}
   if [ -z "$program" ] && [ "$prefix" != "$root" ] && [ -x "$prefix/bin/vaecf_dist" ]; then
     program=$prefix/bin/vaecf_dist
     # In a bundle and in the environment of a wheel, mpirun is next to the program; but a module's MPI may replace it.
@@ -117,7 +117,7 @@ find_program() {
     done
   fi
   (cd "$here" && command -v "$program" >/dev/null 2>&1) ||
-    usage_error "$program does not exist; build it (launch/build), or set --program"
+    usage_error "$program does not exist; build it (launch/build), or set --program or VAECF_PROGRAM"
 }
 
 # find_python MODULE...: sets `python` to a Python of at least 3.11 that can import these modules, also those of python/;

@@ -27,7 +27,7 @@ name: base
 data: {file: data.h5}
 model: {type: mult_vae, hidden: [24], latent: 8, dropout: 0.5}
 train: {epochs: 3, batch_size: 50, precision: fp32, annealing: {cap: 0.2, steps: 20}}
-validation: {metrics: [ndcg@100, recall@20, coverage@10], baselines: [popularity, item_knn]}
+evaluation: {metrics: [ndcg@100, recall@20, coverage@10], baselines: [popularity, item_knn]}
 """
 
 # Keys in which the run of a type of model differs from CONFIG.
@@ -95,7 +95,7 @@ class Workspace:
 
 
 def make_weighted(path: Path) -> None:
-    """Adds weights of interactions to a dataset, those of play counts with data.prepare.weights: log1p."""
+    """Adds weights of interactions to a dataset, those of play counts with data.prepare.interaction_weights: log1p."""
     random = np.random.default_rng(5)
     with h5py.File(path, "r+") as file:
         for name in ("train", "validation/fold_in", "test/fold_in"):
@@ -103,8 +103,8 @@ def make_weighted(path: Path) -> None:
             row = np.repeat(np.arange(len(counts)), counts)
             weights = np.log1p(random.geometric(0.2, len(row)))
             means = np.bincount(row, weights, len(counts)) / np.maximum(counts, 1)
-            file[name]["weights"] = (weights / means[row]).astype(np.float32)
-        file.attrs["weights"] = np.bytes_("log1p")
+            file[name]["interaction_weights"] = (weights / means[row]).astype(np.float32)
+        file.attrs["interaction_weights"] = np.bytes_("log1p")
 
 
 def make_new_items(path: Path, count: int) -> None:
@@ -139,7 +139,7 @@ def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Worksp
 def _space(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An own current folder with the dataset own.h5."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    monkeypatch.setenv("VAECF_PROGRAM", workspace.program)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "own.h5").symlink_to(workspace.folder / "data.h5")
     return tmp_path

@@ -175,6 +175,6 @@ def read_scorer(weights: h5py.Group, kind: str, config: dict[str, Any], items: i
 def scorer_of(model: vaecf.Model) -> Scorer:
     """Returns the scorer of a model's checkpoint."""
     with h5py.File(model.path) as file:
-        scorer = read_scorer(file["weights"], model.type, model.config, model.items)
+        scorer = read_scorer(file["weights"], model.type, model.config, model.n_items)
     assert scorer is not None
     return scorer

@@ -71,7 +71,7 @@ def test_package_without_its_libraries_says_what_to_install(tmp_path: Path) -> N
 def test_commands_replace_no_function(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    monkeypatch.setenv("VAECF_PROGRAM", workspace.program)
     runs = [str(workspace.train(name, settings, "--per-user", f"runs/{name}/per-user.h5")) for name, settings in ONCE]
     data = str(workspace.folder / "data.h5")
     page, files = str(tmp_path / "r.html"), [f"{run}/per-user.h5" for run in runs]
@@ -87,7 +87,7 @@ def test_commands_replace_no_function(
     vaecf.report(runs).save(page)
     train = {"epochs": 1, "directory": tmp_path, "progress": False}
     assert vaecf.train(data, model="item_knn", **train).model().recommend([[1] + [0] * 119]).shape == (10, 3)
-    assert vaecf.escaped("a") == "a" and vaecf.Dataset(data).items == 120
+    assert vaecf.escaped("a") == "a" and vaecf.Dataset(data).n_items == 120
 
 
 def test_control_characters_are_escaped() -> None:

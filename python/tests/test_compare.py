@@ -60,9 +60,9 @@ def test_difference_and_its_standard_error_are_paired(tmp_path: Path) -> None:
 
 
 def test_smaller_popularity_is_better(tmp_path: Path) -> None:
-    a = _write(tmp_path / "a.h5", [10.0, 20.0, 30.0, 40.0], metric="popularity@5")
-    b = _write(tmp_path / "b.h5", [9.0, 18.0, 27.0, 41.0], metric="popularity@5")
-    row = _row(compare(a, [b]), b, "popularity@5")
+    a = _write(tmp_path / "a.h5", [10.0, 20.0, 30.0, 40.0], metric="mean_popularity@5")
+    b = _write(tmp_path / "b.h5", [9.0, 18.0, 27.0, 41.0], metric="mean_popularity@5")
+    row = _row(compare(a, [b]), b, "mean_popularity@5")
     assert (row["better"], row["worse"]) == (0.75, 0.25)
     assert row["difference"] == pytest.approx(-1.25)
 

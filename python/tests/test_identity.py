@@ -159,7 +159,7 @@ def test_threads_read_at_once(workspace: Workspace) -> None:
     run = vaecf.Run(workspace.folder / "runs" / "ease")
 
     def read(number: int) -> Any:
-        return data.train if number % 2 else run.model().items
+        return data.train if number % 2 else run.model().n_items
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(read, range(32)))
@@ -175,7 +175,7 @@ def test_tilde_is_the_home_folder(space: Path, workspace: Workspace, monkeypatch
     assert vaecf.Dataset("~/own.h5").path == home / "own.h5"
     run = vaecf.train("~/weighted.h5", model="item_knn", directory="~/runs", progress=False)
     assert run.path == home / "runs" / "weighted-item_knn" and run.config["data.file"] == str(home / "weighted.h5")
-    assert run.config["data.prepare.weights"] == "log1p"
+    assert run.config["data.prepare.interaction_weights"] == "log1p"
     assert vaecf.Run("~/runs/weighted-item_knn").model().path.is_relative_to(home)
     (home / "c.yaml").write_text("{name: c, data: {file: ~/own.h5}, run: {directory: ~/more}, model: {type: item_knn}}")
     subprocess.run([workspace.program, home / "c.yaml", "-q"], check=True, capture_output=True)

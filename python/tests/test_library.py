@@ -35,14 +35,14 @@ def _written(workspace: Workspace, name: str, threads: int, *options: str) -> di
 def test_lists_and_reasons_have_the_bits_of_the_program(workspace: Workspace, name: str) -> None:
     run = vaecf.Run(workspace.folder / "runs" / name)
     test, model = run.dataset().test, run.model()
-    features = test.features if model.features else None
+    features = test.user_features if model.n_user_features else None
     assert (features is not None) == name.endswith("_features")
-    mine = model.recommend(test.fold_in, k=120, features=features, users=test.user_id, explain=3)
+    mine = model.recommend(test.fold_in, k=120, user_features=features, users=test.user_id, reasons=3)
     left = 120 - np.diff(test.fold_in.indptr)
     assert mine["user"].tolist() == np.repeat(test.user_id, left).tolist()
     present = np.arange(120) < left[:, None]
     for threads in (1, 3):
-        theirs = _written(workspace, name, threads, "--top", "120", "--explain", "3")
+        theirs = _written(workspace, name, threads, "--top", "120", "--reasons", "3")
         assert mine["item"].tolist() == model.item_id[theirs["item"][present]].tolist()
         assert mine["score"].to_numpy().tobytes() == theirs["score"][present].tobytes()
         for n in range(3):
@@ -68,7 +68,7 @@ def test_lists_and_reasons_have_the_bits_of_the_program(workspace: Workspace, na
 def test_vectors_give_the_scores(workspace: Workspace, name: str) -> None:
     run = vaecf.Run(workspace.folder / "runs" / name)
     test, model = run.dataset().test, run.model()
-    features = test.features if model.features else None
+    features = test.user_features if model.n_user_features else None
     if model.type in ("ease", "item_knn"):
         for call in (model.item_vectors, lambda: model.user_vectors(test.fold_in)):
             with pytest.raises(vaecf.InputError, match="the model has no vectors of items and users"):
@@ -88,11 +88,11 @@ def test_reasons_are_contributions_by_definition(workspace: Workspace, name: str
     run = vaecf.Run(workspace.folder / "runs" / name)
     data, model = run.dataset(), run.model()
     count = 4
-    written = _written(workspace, name, 1, "--top", "5", "--explain", str(count))
+    written = _written(workspace, name, 1, "--top", "5", "--reasons", str(count))
     items, scores, because, contributions = (written[key] for key in ("item", "score", "because", "contribution"))
     assert because.shape == contributions.shape == (60, 5, count)
     assert because.dtype == np.int32 and contributions.dtype == np.float32
-    rows, features = sp.csr_matrix(data.test.fold_in), data.test.features if model.features else None
+    rows, features = sp.csr_matrix(data.test.fold_in), data.test.user_features if model.n_user_features else None
     scorer = scorer_of(model)
 
     def score(histories: sp.csr_matrix, user: int) -> np.ndarray:
@@ -124,14 +124,14 @@ def test_reasons_are_missing_where_there_are_none(workspace: Workspace) -> None:
     model = vaecf.Run(workspace.folder / "runs" / "elsa").model()
     rows = np.zeros((3, 120))
     rows[1, [4, 9]], rows[2, 7] = 1, 1
-    table = model.recommend(rows, k=2, explain=3, keep_seen=True)
+    table = model.recommend(rows, k=2, reasons=3, keep_seen=True)
     assert table["because_1"].isna().tolist() == [True, True, False, False, False, False]
     assert table["because_2"].isna().tolist() == [True, True, False, False, True, True]
     assert table["because_3"].isna().all() and table["contribution_3"].isna().all()
     # The own item contributes, too.
     np.testing.assert_allclose(table["contribution_1"][4:], table["score"][4:], rtol=1e-5)
     np.testing.assert_allclose((table["contribution_1"] + table["contribution_2"])[2:4], table["score"][2:4], rtol=1e-5)
-    assert "because_1" not in model.recommend(rows) and model.recommend(rows[:0], explain=1).empty
+    assert "because_1" not in model.recommend(rows) and model.recommend(rows[:0], reasons=1).empty
 
 
 def test_run_contains_the_curves_and_the_configuration(workspace: Workspace) -> None:
@@ -154,10 +154,10 @@ def test_incomplete_last_line_of_a_run_at_work_is_left_out(tmp_path: Path) -> No
 
 def test_dataset_is_read_as_stored(workspace: Workspace) -> None:
     data = vaecf.Dataset(workspace.folder / "features.h5")
-    assert data.train.shape == (300, 120) and data.items == 120
+    assert data.train.shape == (300, 120) and data.n_items == 120
     assert data.validation.fold_in.shape == data.validation.held_out.shape == (40, 120)
     assert data.test.fold_in.multiply(data.test.held_out).nnz == 0
-    assert data.test.features is not None and data.test.features.shape[0] == 60
+    assert data.test.user_features is not None and data.test.user_features.shape[0] == 60
     assert data.popularity.sum() == data.train.nnz
     assert len(data.item_id) == 120 and data.item_title is None
     with pytest.raises(vaecf.InputError, match="no titles"):
@@ -177,9 +177,9 @@ def test_values_count_for_a_model_trained_with_weights_only(workspace: Workspace
     fold_in = vaecf.Dataset(workspace.folder / "weighted.h5").test.fold_in
     ones = sp.csr_matrix((np.ones(fold_in.nnz), fold_in.indices, fold_in.indptr), fold_in.shape)
     plain = vaecf.Run(workspace.folder / "runs" / "ease").model()
-    assert plain.weights == "" and (plain.score(fold_in) == plain.score(ones)).all()
+    assert plain.interaction_weights == "" and (plain.score(fold_in) == plain.score(ones)).all()
     model = vaecf.Run(workspace.folder / "runs" / "ease_weighted").model()
-    assert model.weights == "log1p"
+    assert model.interaction_weights == "log1p"
     scores = model.score(fold_in)
     assert (model.score(fold_in.toarray()) == scores).all() and np.abs(model.score(ones) - scores).max() > 0.01
     np.testing.assert_allclose(model.score(2 * fold_in), 2 * scores, rtol=1e-5)
@@ -195,7 +195,7 @@ def test_values_of_a_history_become_the_weights_of_the_program(workspace: Worksp
     ids, plays = model.item_id[[7, 3, 50]].tolist(), [9, 1, 30]
     lines = [f"ann,{item},{count}\n" for item, count in zip(ids, plays, strict=True)]
     (workspace.folder / "new.csv").write_text(f"user,item,plays\n{''.join(lines)}bob,{ids[1]},4\n")
-    command = ["recommend", f"runs/{name}/config.yaml", "--input", "new.csv", "--weight-column", "plays"]
+    command = ["recommend", f"runs/{name}/config.yaml", "--input", "new.csv", "--interaction-weight-column", "plays"]
     written = [line.split("\t") for line in workspace.call(*command, "--top", "120", "-q").splitlines()[1:]]
     rows = model.histories([ids, ids[1:2]], [plays, [4]])
     np.testing.assert_allclose(rows[0].data, np.log1p([1, 9, 30]) / np.log1p([1, 9, 30]).mean(), rtol=1e-6)
@@ -217,7 +217,8 @@ data:
   source: {format: movielens_csv, path: ratings.csv}
   prepare: {split: random, validation_users: 2, test_users: 3}
 model: {type: item_knn}
-validation: {metrics: [ndcg@2], select: ndcg@2}
+evaluation: {metrics: [ndcg@2]}
+validation: {select: ndcg@2}
 """
 
 
@@ -306,7 +307,7 @@ def test_new_items_are_recommended_only_if_included(workspace: Workspace, tmp_pa
     make_new_items(tmp_path / "data.h5", 100)
     run = vaecf.Run(Workspace(workspace.program, tmp_path).train("ease", ["model.type=ease", "model.ease.l2=50"]))
     model, fold_in = run.model(), run.dataset().test.fold_in[:5]
-    assert model.new_items == 100
+    assert model.n_new_items == 100
     assert set(model.recommend(fold_in, k=120)["item"]) <= set(model.item_id[:20])
     assert set(model.recommend(fold_in, k=120, include=model.item_id[[5, 118]])["item"]) == set(model.item_id[[5, 118]])
     nobody = model.recommend(sp.csr_matrix((1, 120)), k=120)
@@ -327,7 +328,7 @@ def test_errors_say_what_to_do(workspace: Workspace, tmp_path: Path) -> None:
         (lambda: model.score(np.ones((1, 7))), "120 columns, got 7"),
         (lambda: model.score(np.ones((1, 120)), np.ones((1, 4))), "without features"),
         (lambda: model.recommend(np.ones((1, 120)), k=0), "1 or more"),
-        (lambda: model.recommend(np.ones((1, 120)), explain=-1), "0 or more"),
+        (lambda: model.recommend(np.ones((1, 120)), reasons=-1), "0 or more"),
         (lambda: vaecf.Model(workspace.folder / "data.h5"), "is not a checkpoint"),
         (lambda: vaecf.Dataset(workspace.folder / "runs/elsa/checkpoints/best.h5"), "is not a dataset"),
         (lambda: vaecf.Dataset(tmp_path / "missing.h5"), "missing.h5: no such file; check the path$"),

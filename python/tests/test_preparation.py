@@ -199,7 +199,7 @@ LAST: dict[str, Any] = {
     "time": None,
     "split": "leave_one_out",
     "min_user_items": 0,
-    "settings": {"data.prepare.holdout": "last"},
+    "settings": {"data.prepare.held_out": "last"},
 }
 
 
@@ -226,7 +226,7 @@ def test_files_are_recognized_by_their_content(prepare: Callable[..., vaecf.Data
     table = pd.DataFrame({"user": [1, 1, 2, 2], "item": [7, 8, 8, 7]})
     items = pd.DataFrame({"item": [7, 8], "title": ["A", "B"], "genre": ["x", "y"]})
     users = pd.DataFrame({"user": [1, 2], "land": ["NL", "PE"]})
-    settings = {**LAST["settings"], "data.prepare.features": ["land"], "data.prepare.item_features": ["genre"]}
+    settings = {**LAST["settings"], "data.prepare.user_features": ["land"], "data.prepare.item_features": ["genre"]}
     arguments: dict[str, Any] = {**LAST, "title": "title", "settings": settings}
     expected = prepare(table, items=items, users=users, **arguments)
     report, titles = expected.attributes["report"], expected.item_title
@@ -249,9 +249,9 @@ def test_files_are_recognized_by_their_content(prepare: Callable[..., vaecf.Data
 def test_arguments_without_effect_are_warnings(prepare: Callable[..., vaecf.Dataset]) -> None:
     table = events()
     for arguments, message in (
-        ({"users": pd.DataFrame({"user": ["a"]})}, "users= has no effect without data.prepare.features"),
+        ({"users": pd.DataFrame({"user": ["a"]})}, "users= has no effect without data.prepare.user_features"),
         ({"items": pd.DataFrame({"item": ["a"]})}, "items= has no effect without title= or data.prepare.item_features"),
-        ({"settings": {"data.prepare.holdout": "last"}}, "does not use data.prepare.holdout"),
+        ({"settings": {"data.prepare.held_out": "last"}}, "does not use data.prepare.held_out"),
         ({"settings": {"data.source.users.quotes": False}}, "does not use data.source.users.quotes"),
         ({"settings": {"data.source.separator": ";"}}, "data.source.separator in settings= has no effect, since source= is"),
         ({"settings": {"data.source.header": False}}, "data.source.header in settings= has no effect, since source= is"),
@@ -259,7 +259,7 @@ def test_arguments_without_effect_are_warnings(prepare: Callable[..., vaecf.Data
         (
             {
                 "users": pd.DataFrame({"user": table["user"].unique(), "age": 7}),
-                "settings": {"data.prepare.features": ["age"], "data.source.users.separator": ";"},
+                "settings": {"data.prepare.user_features": ["age"], "data.source.users.separator": ";"},
             },
             "data.source.users.separator in settings= has no effect, since users= is not a text file",
         ),
@@ -286,12 +286,12 @@ def test_command_prints_the_counts(
 ) -> None:
     events().to_parquet("events.parquet")
     options = ["--user", "user", "--item", "item", "--split", "ratio", "--program", program]
-    settings = ["--min-user-items", "2", "--set", "data.prepare.holdout=last"]
+    settings = ["--min-user-items", "2", "--set", "data.prepare.held_out=last"]
     assert cli.main(["prepare", "events.parquet", "--time", "at", "--file", "made.h5", *options, *settings]) == 0
     output = capsys.readouterr()
     assert output.out.startswith("stage ") and "4,000 lines read" in output.out and output.err == ""
     expected = prepare(
-        events(), rating=None, split="ratio", min_user_items=2, settings={"data.prepare.holdout": "last"}
+        events(), rating=None, split="ratio", min_user_items=2, settings={"data.prepare.held_out": "last"}
     )
     assert vaecf.Dataset("made.h5").attributes["source"] == expected.attributes["source"]
     assert cli.main(["prepare", "none.csv", "--file", "x.h5", *options]) == 2
@@ -303,7 +303,7 @@ def test_titles_and_features_are_of_tables(prepare: Callable[..., vaecf.Dataset]
     items["title"] = [f"Track {item} | live" for item in range(38)] + [None]
     items["genres"] = [["rock", "pop"]] * 20 + [["jazz"]] * 18 + [None]
     users = pd.DataFrame({"user": [f"u,{user}" for user in range(80)], "age": [10.0] * 40 + [20.0] * 39 + [None]})
-    settings = {"data.prepare.item_features": ["genres"], "data.prepare.features": ["age"]}
+    settings = {"data.prepare.item_features": ["genres"], "data.prepare.user_features": ["age"]}
     data = prepare(
         events(),
         items=items,
@@ -407,7 +407,7 @@ def test_killed_writer_leaves_no_dataset(program: str, tmp_path: Path) -> None:
         "frames.write_csv = lambda *rest: (write(*rest), rest[-1].flush(), os.kill(os.getpid(), signal.SIGKILL))\n"
         "vaecf.prepare(table, file='data.h5', user='user', item='item', split='ratio', min_user_items=0)\n"
     )
-    environment = {**os.environ, "VAECF_DIST": program}
+    environment = {**os.environ, "VAECF_PROGRAM": program}
     killed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False)
     assert killed.returncode == -signal.SIGKILL
     time.sleep(0.5)

@@ -26,7 +26,7 @@ NAMES = ["recvae", "elsa", "ease", "ease_k"]
 
 
 def _lists(model: vaecf.Model, rows: np.ndarray) -> pd.DataFrame:
-    return model.recommend(rows, k=9, explain=2)
+    return model.recommend(rows, k=9, reasons=2)
 
 
 @pytest.fixture(name="rows")
@@ -71,7 +71,7 @@ def test_processes_are_forked_while_other_threads_compute(workspace: Workspace, 
 
     def work() -> None:
         while not stop.is_set():
-            model.recommend(rows, k=9, include=model.item_id[:50], explain=1)
+            model.recommend(rows, k=9, include=model.item_id[:50], reasons=1)
 
     with ThreadPoolExecutor(2) as pool:
         calls = [pool.submit(work) for _ in range(2)]
@@ -100,9 +100,9 @@ def test_a_daemon_thread_may_compute_at_exit(workspace: Workspace) -> None:
     code = (
         "import sys, threading, time, numpy as np, vaecf\n"
         "model = vaecf.Model(sys.argv[1])\n"
-        "rows = np.ones((1024, model.items)) * (np.arange(model.items) % 3 > 0)\n"
+        "rows = np.ones((1024, model.n_items)) * (np.arange(model.n_items) % 3 > 0)\n"
         "def work():\n"
-        "    while True: model.recommend(rows, k=50, explain=3)\n"
+        "    while True: model.recommend(rows, k=50, reasons=3)\n"
         "threading.Thread(target=work, daemon=True).start()\n"
         "time.sleep(0.5)\n"
     )
@@ -116,7 +116,7 @@ def test_a_daemon_thread_may_compute_at_exit(workspace: Workspace) -> None:
 def test_joblib_shares_a_model(workspace: Workspace, rows: np.ndarray, backend: str) -> None:
     joblib = pytest.importorskip("joblib")
     model = _model(workspace, "ease")
-    calls = [joblib.delayed(vaecf.Model.recommend)(model, rows, 9, explain=2) for _ in range(3)]
+    calls = [joblib.delayed(vaecf.Model.recommend)(model, rows, 9, reasons=2) for _ in range(3)]
     for found in joblib.Parallel(n_jobs=2, backend=backend, timeout=120)(calls):
         pd.testing.assert_frame_equal(found, _lists(model, rows))
 

@@ -21,22 +21,25 @@ def _script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_program_is_found_by_argument_variable_path_and_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_found_by_argument_variable_build_and_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["build/debug/bin", "build/release/bin", "path", "variable", "argument"]
     made = {name: _script(tmp_path / name / "vaecf_dist", "") for name in names}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setattr("sys.prefix", str(tmp_path / "nothing"))
-    monkeypatch.delenv("VAECF_DIST", raising=False)
+    monkeypatch.delenv("VAECF_PROGRAM", raising=False)
     # Not that of the current folder, which may be another user's.
     monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "other/python/vaecf/program.py"))
     with pytest.raises(InputError, match="vaecf_dist does not exist"):
         find_program()
     monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "python/vaecf/program.py"))
-    assert find_program() == made["build/release/bin"]
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert find_program() == made["build/release/bin"]
+    Path(made["build/release/bin"]).unlink()
+    assert find_program() == made["build/debug/bin"]
+    Path(made["build/debug/bin"]).unlink()
     assert find_program() == made["path"]
-    monkeypatch.setenv("VAECF_DIST", made["variable"])
+    monkeypatch.setenv("VAECF_PROGRAM", made["variable"])
     assert find_program() == made["variable"]
     assert find_program(made["argument"]) == made["argument"]
     with pytest.raises(InputError, match="missing does not exist; build it"):
@@ -50,7 +53,8 @@ def test_programs_of_a_virtual_environment_come_first_as_if_it_was_active(
         _script(tmp_path / "prefix/bin" / name, "")
         _script(tmp_path / "path" / name, "")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("VAECF_DIST", raising=False)
+    monkeypatch.delenv("VAECF_PROGRAM", raising=False)
+    monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "python/vaecf/program.py"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
     assert find_program() == str(tmp_path / "prefix/bin/vaecf_dist")

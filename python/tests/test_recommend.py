@@ -20,10 +20,11 @@ PEOPLE = """
 data:
   file: people.h5
   source: {format: movielens_csv, path: ratings.csv, users: {path: people.csv, user_column: userId}}
-  prepare: {features: [band, land], split: random, validation_users: 5, test_users: 20}
+  prepare: {user_features: [band, land], split: random, validation_users: 5, test_users: 20}
 model: {type: mult_vae, hidden: [8], latent: 4}
 train: {epochs: 1, batch_size: 10, precision: fp32, annealing: {steps: 1}}
-validation: {metrics: [ndcg@2], select: ndcg@2}
+evaluation: {metrics: [ndcg@2]}
+validation: {select: ndcg@2}
 """
 
 
@@ -88,21 +89,21 @@ def test_features_of_users_are_those_of_the_program(workspace: Workspace, tmp_pa
     space.call("prepare", "config.yaml", "-q")
     run = vaecf.Run(space.train("people", []))
     data, model = run.dataset(), run.model()
-    assert data.test.features is not None
-    mine = model.features_of(people, "userId", data.test.user_id)
-    assert (mine != data.test.features).nnz == 0 and mine.nnz > 20
-    assert (model.features_of(people.iloc[[7, 3]]) != model.features_of(people)[[7, 3]]).nnz == 0
+    assert data.test.user_features is not None
+    mine = model.user_features_of(people, "userId", data.test.user_id)
+    assert (mine != data.test.user_features).nnz == 0 and mine.nnz > 20
+    assert (model.user_features_of(people.iloc[[7, 3]]) != model.user_features_of(people)[[7, 3]]).nnz == 0
     fold_in = data.test.fold_in.tocoo()
     events = pd.DataFrame({"u": data.test.user_id[fold_in.row], "i": data.item_id[fold_in.col]})
-    table = model.recommend(events, user="u", item="i", features=people.rename(columns={"userId": "u"}))
-    expected = model.recommend(data.test.fold_in, features=data.test.features, users=data.test.user_id)
+    table = model.recommend(events, user="u", item="i", user_features=people.rename(columns={"userId": "u"}))
+    expected = model.recommend(data.test.fold_in, user_features=data.test.user_features, users=data.test.user_id)
     assert table["item"].tolist() == expected["item"].tolist()
     with pytest.warns(UserWarning, match="1 users are not in the table"):
-        assert model.features_of(people, "userId", [3, 99])[1].nnz == 0
+        assert model.user_features_of(people, "userId", [3, 99])[1].nnz == 0
     with pytest.raises(vaecf.InputError, match="land is not a column"):
-        model.features_of(people[["userId", "band"]])
+        model.user_features_of(people[["userId", "band"]])
     lines = people.iloc[[3, 4, 3]].assign(userId=[3, 4, 3], band=["35", "", "25"])
-    joined, alone = model.features_of(lines, "userId", [3, 4]), model.features_of(lines)
+    joined, alone = model.user_features_of(lines, "userId", [3, 4]), model.user_features_of(lines)
     assert (joined[0] != alone[0].maximum(alone[2])).nnz == 0 and (joined[1] != alone[1]).nnz == 0
 
 
@@ -251,7 +252,7 @@ def test_play_counts_of_a_table_are_weights_as_for_the_program(
     model = vaecf.Run(workspace.folder / "runs" / "elsa_weighted").model()
     model.config["data.prepare.duplicates"] = duplicates
     plays = events.assign(plays=1 + np.arange(len(events)) * 7 % 23)
-    options = ["--weight-column", "plays", "--set", f"data.prepare.duplicates={duplicates}", "--top", "5"]
+    options = ["--interaction-weight-column", "plays", "--set", f"data.prepare.duplicates={duplicates}", "--top", "5"]
     theirs = _program(workspace, tmp_path, "elsa_weighted", plays, *options)
     only = theirs["user"].drop_duplicates().tolist()
     mine = model.recommend(plays, user="uid", item="track", rating="plays", only=only, k=5)
@@ -271,7 +272,7 @@ def test_table_without_play_counts_is_a_warning_for_a_model_with_weights(
         with pytest.raises(vaecf.InputError, match=message):
             model.recommend(events.assign(n=value), rating="n", **columns)
     with pytest.raises(vaecf.InputError, match="rating is for tables"):
-        model.recommend(np.ones((1, model.items)), rating="n")
+        model.recommend(np.ones((1, model.n_items)), rating="n")
     with pytest.raises(vaecf.InputError, match="without weights of interactions; omit n"):
         vaecf.Run(workspace.folder / "runs" / "ease").model().recommend(events.assign(n=3), rating="n", **columns)
 
@@ -286,7 +287,7 @@ def test_titles_are_added_to_items_and_reasons(workspace: Workspace, events: pd.
     with h5py.File(tmp_path / "data.h5", "r+") as file:
         file["items/title"] = np.array([f"title {item}" for item in plain.item_id], "S")
     model = vaecf.Run(Workspace(workspace.program, tmp_path).train("titles", MODELS["elsa"])).model()
-    table = model.recommend(events, k=2, explain=2, **columns)
+    table = model.recommend(events, k=2, reasons=2, **columns)
     for kind in ("item", "because_1", "because_2"):
         title = {"item": "title", "because_1": "because_title_1", "because_2": "because_title_2"}[kind]
         assert table[title].tolist() == [f"title {item}" for item in table[kind]]
@@ -322,8 +323,8 @@ def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str)
         ({"user": "uid", "item": "track", "k": "3"}, "k must be a whole number, 1 or more, got '3'"),
         ({"user": "uid", "item": "track", "k": 2.5}, "k must be a whole number, 1 or more, got 2.5"),
         ({"user": "uid", "item": "track", "k": True}, "k must be a whole number, 1 or more, got True"),
-        ({"user": "uid", "item": "track", "explain": "3"}, "explain must be a whole number, 0 or more, got '3'"),
-        ({"user": "uid", "item": "track", "explain": 2**32}, "explain must be at most 1000, got 4294967296"),
+        ({"user": "uid", "item": "track", "reasons": "3"}, "reasons must be a whole number, 0 or more, got '3'"),
+        ({"user": "uid", "item": "track", "reasons": 2**32}, "reasons must be at most 1000, got 4294967296"),
         ({"user": "uid", "item": "track", "only": 12.0}, "only must be a list of ids, got 12.0"),
         ({"user": "uid", "item": "track", "only": [["u1"]]}, r"\['u1'\] is not an id; ids must be integers or texts"),
         ({"user": "uid", "item": "track", "at_most": {}}, "at_most must be a pair of the categories"),

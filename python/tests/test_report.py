@@ -262,8 +262,8 @@ def test_thinned_curve_keeps_extremes() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_smallest_gini_and_popularity_and_largest_of_other_metrics_are_marked(tmp_path: Path) -> None:
-    values = {"a": {"ndcg@10": 0.4, "gini@10": 0.7, "popularity@5": 90.5, "precision@5": 0.2},
-              "b": {"ndcg@10": 0.3, "gini@10": 0.6, "popularity@5": 80.5, "precision@5": 0.1}}  # fmt: skip
+    values = {"a": {"ndcg@10": 0.4, "gini@10": 0.7, "mean_popularity@5": 90.5, "precision@5": 0.2},
+              "b": {"ndcg@10": 0.3, "gini@10": 0.6, "mean_popularity@5": 80.5, "precision@5": 0.1}}  # fmt: skip
     for name, metrics in values.items():
         _write_run(tmp_path / name, 1, name, **metrics)
     assert main(["report", str(tmp_path / "a"), str(tmp_path / "b"), "-o", str(tmp_path / "r.html")]) == 0

@@ -43,7 +43,7 @@ DEFAULTS = {
     "model.dropout": 0.5,
     "train.precision": "auto",
     "distributed.strategy": "allreduce",
-    "distributed.optimizer": "replicated",
+    "distributed.optimizer_state": "replicated",
     "distributed.comm_dtype": "fp32",
     "distributed.overlap": "auto",
     "distributed.bucket_mib": 4.0,

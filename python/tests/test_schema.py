@@ -1,6 +1,7 @@
 """The JSON Schema of configurations, `vaecf_dist --config-schema`, which editors read as configs/schema.json."""
 
 import json
+import runpy
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,12 @@ def test_defaults_of_all_keys_fit(validator: Any, program: str) -> None:
         "model: {recvae: {beta: null, prior_weights: [0.5, 0.3, 0.2]}, item_knn: {target_power: auto}}",
         "data: {source: {format: delimited, rating_column: 3}, prepare: {dates: ['2015-01-01', '2016-01-01']}}",
         "train: {annealing: {epochs: 30}, clip_gradient_norm: 0, seed: 18446744073709551615}",
-        "validation: {metrics: ndcg@100, select: last, baselines: auto}",
-        "validation: {metrics: [ndcg@10, coverage@20], select: ndcg@10, baselines: [popularity, ease]}",
+        "evaluation: {metrics: ndcg@100, baselines: auto}\nvalidation: {select: last}",
+        "evaluation: {metrics: [ndcg@10, coverage@20], baselines: [popularity, ease]}\nvalidation: {select: ndcg@10}",
         "run: {checkpoint_every: 0}",
         "run: {checkpoint_every: auto}",
         "run: {checkpoint_every: {minutes: 1.5}}",
-        "distributed: {item_slices: all, servers: 2}",
+        "distributed: {item_slices: all, parameter_server: {servers: 2}}",
     ],
 )
 def test_schema_and_program_accept(validator: Any, program: str, text: str) -> None:
@@ -87,11 +88,11 @@ def test_schema_and_program_accept(validator: Any, program: str, text: str) -> N
         "data: {prepare: {time_quantiles: [0.5, 1.0]}}",
         "name: a/b",
         "name: ..",
-        "validation: {metrics: []}",
-        "validation: {metrics: ndcg}",
-        "validation: {metrics: [ndcg@100, ndcg@100]}",
-        "validation: {baselines: [ndcg]}",
-        "validation: {baselines: elsa}",
+        "evaluation: {metrics: []}",
+        "evaluation: {metrics: ndcg}",
+        "evaluation: {metrics: [ndcg@100, ndcg@100]}",
+        "evaluation: {baselines: [ndcg]}",
+        "evaluation: {baselines: elsa}",
         "validation: {select: first}",
         "run: {checkpoint_every: often}",
         "run: {checkpoint_every: {steps: 5, minutes: 7}}",
@@ -100,3 +101,26 @@ def test_schema_and_program_accept(validator: Any, program: str, text: str) -> N
 def test_schema_and_program_refuse(validator: Any, program: str, text: str) -> None:
     assert not validator.is_valid(yaml.safe_load(text))
     assert not _accepts(program, text)
+
+
+RENAMED = runpy.run_path(str(CONFIGS.parent / "tools" / "same_results" / "renames.py"))["KEYS"]
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_old_names_are_refused_with_the_new_one(program: str, old: str) -> None:
+    command = [program, "/dev/null", "--set", f"{old}=1", "--print-config"]
+    refused = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert refused.returncode == 2 and f"{old} is not a key; it is {RENAMED[old]}\n" in refused.stderr
+
+
+def test_no_old_name_is_a_key(program: str) -> None:
+    text = subprocess.run([program, "/dev/null", "--print-config"], text=True, capture_output=True, check=True).stdout
+    reference = subprocess.run([program, "--help-config"], text=True, capture_output=True, check=True).stdout
+    for keys in (_paths(yaml.safe_load(text)), _paths(yaml.safe_load(reference))):
+        assert "evaluation.metrics" in keys and not keys & set(RENAMED)
+
+
+def _paths(tree: dict[str, Any], before: str = "") -> set[str]:
+    """Returns the dotted names of all keys and sections."""
+    below = [_paths(value, f"{before}{key}.") for key, value in tree.items() if isinstance(value, dict)]
+    return {f"{before}{key}" for key in tree}.union(*below)

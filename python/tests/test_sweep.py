@@ -329,16 +329,17 @@ data.file: d.h5
 model: {type: ease, ease.search: standard, item_knn.neighbors: 7}
 model.ease.user_power: [0.5]
 model.ease.relax: 0
-validation: {metrics: [ndcg@20, recall@10], select: ndcg@20}
+evaluation: {metrics: [ndcg@20, recall@10]}
+validation: {select: ndcg@20}
 run: {checkpoint_every.steps: 5}
 """
 
 SEARCH = """
-model.ease.l2: {choices: [7, [100, 300, 500, 1000]]}
+model.ease.l2: {choices: [7, [30, 100, 300, 500, 1000]]}
 model.ease.user_power: {choices: [0.25, 0.5]}
 model.ease.relax: {choices: [[0.25], [0.00]]}
 model.ease.kept_weight: {range: [0.0, 1.0]}
-validation.metrics: {choices: [[ndcg@20], '[ndcg@20,recall@10]']}
+evaluation.metrics: {choices: [[ndcg@20], '[ndcg@20,recall@10]']}
 """
 
 
@@ -355,7 +356,7 @@ def test_configuration_may_have_dotted_keys_and_lists_in_any_notation(tmp_path, 
     # The first trial is the configuration itself.
     values = [row[key] for key in parse_yaml(SEARCH)]
     assert row["state"] == "complete"
-    assert values == ["[100, 300, 500, 1000]", "0.5", "[0.0]", "0.0", "[ndcg@20,recall@10]"]
+    assert values == ["[30, 100, 300, 500, 1000]", "0.5", "[0.0]", "0.0", "[ndcg@20,recall@10]"]
     subprocess.run([program, "out/best.yaml", "--test", "-q"], check=True, capture_output=True)
 
     def resolved(*arguments):
@@ -375,7 +376,7 @@ def test_first_trial_has_the_lists_of_the_configuration(tmp_path, monkeypatch, p
     subprocess.run([program, "synthesize", "d.h5", *sizes], check=True)
     Path("c.yaml").write_text(
         "name: c\ndata.file: d.h5\nmodel: {type: ease, ease.l2: [50, 200], ease.dropout: [0.1, 0.2]}\n"
-        "validation: {metrics: [ndcg@20], select: ndcg@20}\n"
+        "evaluation: {metrics: [ndcg@20]}\nvalidation: {select: ndcg@20}\n"
     )
     Path("s.yaml").write_text(
         "model.ease.l2: {range: [1, 1000], log: true}\nmodel.ease.dropout: {choices: [0.1, [0.1, 0.2]]}\n"

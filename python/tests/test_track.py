@@ -17,7 +17,7 @@ from vaecf.cli import main
 @pytest.fixture(name="run")
 def _run(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> vaecf.Run:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    monkeypatch.setenv("VAECF_PROGRAM", workspace.program)
     return vaecf.Run(workspace.folder / "runs" / "mult_vae")
 
 

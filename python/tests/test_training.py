@@ -59,18 +59,18 @@ def test_model_weighs_its_input_by_the_rules_of_its_dataset(workspace: Workspace
     rules = {"rating": "plays", "min_rating": 1, "duplicates": "sum", "split": "random", "min_user_items": 2}
     data = vaecf.prepare(
         "plays.csv", file="plays.h5", user="user", item="item", validation_users=10, test_users=10,
-        settings={"data.prepare.weights": "log1p"}, **rules,
+        settings={"data.prepare.interaction_weights": "log1p"}, **rules,
     )  # fmt: skip
     first = vaecf.train(data, model="elsa", epochs=1, progress=False, settings={"model.elsa.factors": 4})
     second = vaecf.train(data, start_from=first, name="second", progress=False)
     for run in (first, second):
-        assert run.config["data.prepare.duplicates"] == "sum" and run.config["data.prepare.weights"] == "log1p"
+        assert run.config["data.prepare.duplicates"] == "sum" and run.config["data.prepare.interaction_weights"] == "log1p"
         # Lines of one item are added, as in the dataset, and not the first one alone.
         scores = []
         for plays in (["0,2", "0,5", "1,3"], ["0,7", "1,3"]):
             Path("new.csv").write_text("user,item,plays\n" + "".join(f"x,{line}\n" for line in plays))
             command = [workspace.program, "recommend", "--checkpoint", str(run.path / "checkpoints" / "best.h5")]
-            command += ["--input", "new.csv", "--weight-column", "plays", "-q"]
+            command += ["--input", "new.csv", "--interaction-weight-column", "plays", "-q"]
             scores.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         assert scores[0] == scores[1]
 
@@ -163,7 +163,7 @@ PROGRAM_ONLY = (
     "--test: {} does not exist",
     "checkpoints for --resume;",
     "steps of --benchmark;",
-    "--set validation.baselines",
+    "--set evaluation.baselines",
     "pass the same file and --set",
     "# --set train.epochs=2",
     "--force prepares it again",

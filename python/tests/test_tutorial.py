@@ -24,7 +24,7 @@ def kinds(cell: Any) -> list[Any]:
 def test_tutorial_runs_and_shows_the_stored_kinds_of_outputs(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VAECF_DIST", program)
+    monkeypatch.setenv("VAECF_PROGRAM", program)
     executed = tmp_path / "executed.ipynb"
     # In a process of its own, because nbclient imports ipykernel, by which a process appears as a notebook.
     code = (

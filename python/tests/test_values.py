@@ -132,7 +132,7 @@ def test_nanoseconds_of_polars_have_the_same_texts_in_training_and_serving() -> 
 def _trained(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Any]]:
     """Returns a function that trains on features of a table, and returns the dataset and the model."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    monkeypatch.setenv("VAECF_PROGRAM", workspace.program)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
     def train(users: Any, features: list[str], **settings: Any) -> tuple[vaecf.Dataset, vaecf.Model]:
@@ -150,14 +150,14 @@ def _trained(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             validation_users=5,
             test_users=5,
             settings={
-                "data.prepare.features": features,
+                "data.prepare.user_features": features,
                 **{f"data.source.users.{key}": settings[key] for key in settings},
             },
         )
         short = {
             "model.hidden": [8],
             "model.latent": 4,
-            "validation.metrics": ["ndcg@2"],
+            "evaluation.metrics": ["ndcg@2"],
             "validation.select": "ndcg@2",
         }
         run = vaecf.train(
@@ -173,7 +173,7 @@ def _trained(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def rows_of(data: vaecf.Dataset) -> dict[int, list[int]]:
     """Returns the features of the test users, by user."""
-    features = data.test.features
+    features = data.test.user_features
     assert features is not None
     return {int(user): sorted(features[row].indices) for row, user in enumerate(data.test.user_id)}
 
@@ -188,7 +188,7 @@ def test_features_of_frames_files_and_tables_are_the_same(trained: Callable[...,
     arrow = pa.Table.from_pandas(table.drop(columns="mixed"))
     served.append(arrow.append_column("mixed", pa.array(["7", "7", "2.5", None] * 10)))
     for each in served:
-        found = model.features_of(each, "user", list(expected))
+        found = model.user_features_of(each, "user", list(expected))
         assert [sorted(row.indices) for row in found] == list(expected.values())
     pa.parquet.write_table(served[-1], "people.parquet")
     assert rows_of(trained("people.parquet", names)[0]) == expected
@@ -216,15 +216,15 @@ def test_numbers_and_times_of_a_csv_are_those_of_a_frame(
     assert rows_of(trained("people.csv", names)[0]) == expected
     exact = pd.read_csv("people.csv", float_precision="round_trip")
     for each in (table, exact, pd.read_csv("people.csv", dtype=str)):
-        found = model.features_of(each, "user", list(expected))
+        found = model.user_features_of(each, "user", list(expected))
         assert [sorted(row.indices) for row in found] == list(expected.values())
-    # The program reads those of --users, written in other ways, by the same rule.
+    # The program reads those of --user-features, written in other ways, by the same rule.
     config = str(model.path.parent.parent / "config.yaml")
     space = Workspace(workspace.program, Path.cwd())
     lists = []
     table.to_csv("others.csv", index=False, date_format="%Y-%m-%dT%H:%M:%S.%f%z")
     for file in ("people.csv", "others.csv"):
-        space.call("recommend", config, "--users", file, "--output", "out.tsv", "--set", "train.precision=fp32")
+        space.call("recommend", config, "--user-features", file, "--output", "out.tsv", "--set", "train.precision=fp32")
         lists.append(Path("out.tsv").read_text())
     assert lists[0] == lists[1]
 
@@ -238,16 +238,16 @@ def test_values_of_fields_and_of_lines_are_those_of_the_program(
     data, model = trained("people.csv", ["tags"], value_separator=",")
     expected = rows_of(data)
     assert len({len(row) for row in expected.values()}) > 1 and "  20 lines were joined" in data.attributes["report"]
-    found = model.features_of(table, "user", list(expected))
+    found = model.user_features_of(table, "user", list(expected))
     assert [sorted(row.indices) for row in found] == list(expected.values())
-    # The program reads the values of --users by the same rule.
+    # The program reads the values of --user-features by the same rule.
     space = Workspace(workspace.program, Path.cwd())
     config = str(model.path.parent.parent / "config.yaml")
-    space.call("recommend", config, "--users", "people.csv", "--output", "out.tsv", "--set", "train.precision=fp32")
+    space.call("recommend", config, "--user-features", "people.csv", "--output", "out.tsv", "--set", "train.precision=fp32")
     theirs = pd.read_csv("out.tsv", sep="\t")
     users = sorted(expected)
     mine = model.recommend(
-        np.zeros((len(users), model.items)), features=model.features_of(table, "user", users), users=users, k=3
+        np.zeros((len(users), model.n_items)), user_features=model.user_features_of(table, "user", users), users=users, k=3
     )
     for user in users:
         assert (
@@ -312,5 +312,5 @@ def test_tables_with_ambiguous_columns_are_errors(workspace: Workspace) -> None:
 
 def test_many_reasons_give_no_warning_of_pandas(workspace: Workspace) -> None:
     model = vaecf.Run(workspace.folder / "runs" / "ease").model()
-    table = model.recommend(model.histories([model.item_id[:3]]), k=2, explain=120)
+    table = model.recommend(model.histories([model.item_id[:3]]), k=2, reasons=120)
     assert table.shape == (2, 3 + 240) and table["because_3"].notna().all() and table["because_4"].isna().all()

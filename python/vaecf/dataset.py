@@ -63,7 +63,7 @@ def read_matrix(group: h5py.Group, columns: int) -> sp.csr_matrix:
     not that of a column, or the rows are not those of the values.
     """
     indptr, indices = read_values(group, "indptr"), read_values(group, "indices")
-    values = next((name for name in ("weights", "data") if name in group), None)
+    values = next((name for name in ("interaction_weights", "data") if name in group), None)
     data = np.ones(len(indices), np.float32) if values is None else read_values(group, values)
     if len(indices) and not (indices.min() >= 0 and indices.max() < columns):
         wrong = indices.min() if indices.min() < 0 else indices.max()
@@ -128,7 +128,7 @@ class HeldOut:
     """The targets, (users, items); all values are 1."""
     user_id: np.ndarray[Any, Any]
     """The ids of the users in the source; row numbers if the dataset has none."""
-    features: sp.csr_matrix | None
+    user_features: sp.csr_matrix | None
     """The features of the users, (users, features); None if the dataset has none."""
 
 
@@ -143,11 +143,11 @@ class Dataset:
             self.attributes = read_attributes(file)
             if "train" not in file or "items" not in self.attributes:
                 raise InputError(f"{path}: is not a dataset; vaecf.prepare writes one")
-        self.items = int(self.attributes["items"])
+        self.n_items = int(self.attributes["items"])
         self.name = str(self.attributes.get("name", self.path.stem))
 
     def __repr__(self) -> str:
-        return f"Dataset({str(self.path)!r}): {self.attributes.get('users')} users, {self.items} items"
+        return f"Dataset({str(self.path)!r}): {self.attributes.get('users')} users, {self.n_items} items"
 
     def require_unchanged(self) -> None:
         """Throws InputError if the file is not the one that was opened: if its inode, size or time is another."""
@@ -164,7 +164,7 @@ class Dataset:
     def train(self) -> ItemMatrix:
         """The items of the train users, (users, items); the values are weights if the dataset has them, else 1."""
         with self._open() as file:
-            return item_matrix(read_matrix(file["train"], self.items), self.item_id)
+            return item_matrix(read_matrix(file["train"], self.n_items), self.item_id)
 
     @cached_property
     def train_user_id(self) -> np.ndarray[Any, Any]:
@@ -187,7 +187,7 @@ class Dataset:
     def item_id(self) -> np.ndarray[Any, Any]:
         """The ids of the items in the source, in the order of the columns; their numbers if the dataset has none."""
         with self._open() as file:
-            return read_values(file, "items/id") if "items/id" in file else np.arange(self.items)
+            return read_values(file, "items/id") if "items/id" in file else np.arange(self.n_items)
 
     @cached_property
     def item_title(self) -> np.ndarray[Any, Any] | None:
@@ -198,7 +198,7 @@ class Dataset:
     @cached_property
     def popularity(self) -> np.ndarray[Any, Any]:
         """The number of train users of each item."""
-        return np.bincount(self.train.indices, minlength=self.items)
+        return np.bincount(self.train.indices, minlength=self.n_items)
 
     @property
     def stages(self) -> pd.DataFrame:
@@ -219,10 +219,10 @@ class Dataset:
             if split not in file:
                 raise InputError(f"{self.path}: the dataset has no {split} users")
             group = file[split]
-            fold_in = item_matrix(read_matrix(group["fold_in"], self.items), self.item_id)
-            held_out = item_matrix(read_matrix(group["held_out"], self.items), self.item_id)
+            fold_in = item_matrix(read_matrix(group["fold_in"], self.n_items), self.item_id)
+            held_out = item_matrix(read_matrix(group["held_out"], self.n_items), self.item_id)
             features = None
-            if "features" in group and int(self.attributes.get("features", 0)) > 0:
-                features = read_matrix(group["features"], int(self.attributes["features"]))
+            if "user_features" in group and int(self.attributes.get("user_features", 0)) > 0:
+                features = read_matrix(group["user_features"], int(self.attributes["user_features"]))
             users = read_values(group, "user_id") if "user_id" in group else np.arange(fold_in.shape[0])
             return HeldOut(fold_in, held_out, users, features)

@@ -68,8 +68,8 @@ def solution_names(event: Event) -> list[str]:
 
 
 def smallest_is_best(metric: str) -> bool:
-    """Returns true for gini@K and popularity@K; of all other metrics the largest value is the best."""
-    return metric.rpartition("/")[2].startswith(("gini@", "popularity@"))
+    """Returns true for gini@K and mean_popularity@K; of all other metrics the largest value is the best."""
+    return metric.rpartition("/")[2].startswith(("gini@", "mean_popularity@"))
 
 
 def baseline_names(event: Event) -> list[str]:

@@ -264,7 +264,7 @@ class LoadedModel:
     ) -> Iterator[tuple[slice, _Request]]:
         """Yields the rows of some users after the other, and a request for these users, which is valid until the next.
         `least`: 1 for a request also if there is no user."""
-        weighted = bool(self.facts["weights"])
+        weighted = bool(self.facts["interaction_weights"])
         for first in range(0, max(least, histories.shape[0]), _USERS):
             rows, arrays = slice(first, first + _USERS), _Arrays()
             yield rows, _Request(

@@ -48,12 +48,12 @@ class Model:
         with open_hdf5(self.path) as file:
             self.attributes = read_attributes(file)
             self.type = str(self.attributes["model_type"])
-            self.items = int(self.attributes["items"])
-            self.features = int(self.attributes.get("features", 0))
-            self.new_items = int(self.attributes.get("new_items", 0))
+            self.n_items = int(self.attributes["items"])
+            self.n_user_features = int(self.attributes.get("user_features", 0))
+            self.n_new_items = int(self.attributes.get("new_items", 0))
             """The number of items without train users, the last ones, which recommend() leaves out."""
-            self.weights = str(self.attributes.get("weights", ""))
-            """data.prepare.weights of the dataset, if the model was trained with weights of interactions; else empty."""
+            self.interaction_weights = str(self.attributes.get("interaction_weights", ""))
+            """data.prepare.interaction_weights of the dataset, if the model was trained with weights of interactions; else empty."""
             self.epoch = int(self.attributes["epoch"])
             self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})
             self.item_id = read_values(file, "items/id")
@@ -67,7 +67,7 @@ class Model:
         return _reopen, (self.path.absolute(), self._loaded.facts["checksum"])
 
     def __repr__(self) -> str:
-        return f"Model({str(self.path)!r}): {self.type}, {self.items} items, epoch {self.epoch}"
+        return f"Model({str(self.path)!r}): {self.type}, {self.n_items} items, epoch {self.epoch}"
 
     def titles(self, ids: pd.Series[Any] | Array) -> list[str]:
         """Returns the titles of items by their ids. Throws InputError if the model has no titles."""
@@ -94,23 +94,23 @@ class Model:
         row = np.repeat(np.arange(len(lists)), np.array(counts, np.int64))
         indices = np.concatenate([np.empty(0, np.int32), *lists])
         data = np.array(list(chain.from_iterable(numbers)), np.float64)
-        rows = sp.csr_matrix((data, (row, indices)), (len(lists), self.items))  # adds values of repeated items
+        rows = sp.csr_matrix((data, (row, indices)), (len(lists), self.n_items))  # adds values of repeated items
         rows.data = np.ones(rows.nnz, np.float32) if values is None else self._weights_of(rows, "values")
         return item_matrix(rows, self.item_id)
 
     def _weights_of(self, rows: sp.csr_matrix, name: str) -> Array:
         """Returns the weights of the values of `rows`, in the order of its data. `name`: that of the values for messages."""
-        if not self.weights:
+        if not self.interaction_weights:
             raise InputError(f"{self.path}: the model was trained without weights of interactions; omit {name}")
         if not (np.isfinite(rows.data) & (rows.data > 0)).all():
             raise InputError(f"{name} must be finite and above 0")
-        weights = np.log1p(rows.data) if self.weights == "log1p" else rows.data
+        weights = np.log1p(rows.data) if self.interaction_weights == "log1p" else rows.data
         counts = np.diff(rows.indptr)
         row = np.repeat(np.arange(len(counts)), counts)
         means = np.bincount(row, weights, len(counts)) / np.maximum(counts, 1)
         return np.asarray(weights / means[row], np.float32)
 
-    def features_of(
+    def user_features_of(
         self, table: Any, user: str | int | None = None, users: Sequence[Any] | Array | None = None
     ) -> sp.csr_matrix:
         """Returns the feature inputs (users, features) of the rows of a table of users.
@@ -120,7 +120,7 @@ class Model:
         in the table have no features, and a warning counts them. Throws InputError if a column is missing, or if the
         model was trained without features.
         """
-        if self.features == 0:
+        if self.n_user_features == 0:
             raise InputError(f"{self.path}: the model was trained without features; omit them")
         rows = [[row] for row in range(len(table))]
         if user is not None and users is not None:
@@ -134,7 +134,7 @@ class Model:
         separator = str(self.config.get("data.source.users.value_separator", SEPARATOR))
         order = np.array([row for of_user in rows for row in of_user], np.int64)
         user_of = np.repeat(np.arange(len(rows)), [len(of_user) for of_user in rows])
-        inputs = sp.csr_matrix((len(rows), self.features), dtype=np.float32)
+        inputs = sp.csr_matrix((len(rows), self.n_user_features), dtype=np.float32)
         for name in self._loaded.facts["user_feature_columns"]:
             fields = python_values(native_column(table, name))
             values = [field_texts(field, separator) for field in fields]
@@ -149,17 +149,17 @@ class Model:
         inputs.data[:] = 1
         return inputs
 
-    def score(self, histories: Any, features: Any = None) -> Array:
+    def score(self, histories: Any, user_features: Any = None) -> Array:
         """Returns the scores (users, items), float32, in the order of the columns.
 
         `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. It is its
         weight for a model trained with weights, and counts as 1 for others. Matrices of a Dataset must have the items
-        of the model; those of SciPy and NumPy have its columns. `features`: matrix
+        of the model; those of SciPy and NumPy have its columns. `user_features`: matrix
         (users, features) for a model that was trained with features; without it, users have none. A user with neither
         items nor features has the score nan for all items. Throws InputError for other items or another number of
         columns.
         """
-        return self._loaded.score(*self._inputs(histories, features))
+        return self._loaded.score(*self._inputs(histories, user_features))
 
     def item_vectors(self) -> Array:
         """Returns the vectors of the items, (items, width), float32, in the order of the columns, for a search engine.
@@ -170,20 +170,20 @@ class Model:
         """
         return self._loaded.item_vectors()
 
-    def user_vectors(self, histories: Any, features: Any = None) -> Array:
-        """Returns the vectors of users, (users, width), float32, whose `histories` and `features` are as for score()."""
-        return self._loaded.user_vectors(*self._inputs(histories, features))
+    def user_vectors(self, histories: Any, user_features: Any = None) -> Array:
+        """Returns the vectors of users, (users, width), float32, whose `histories` and `user_features` are as for score()."""
+        return self._loaded.user_vectors(*self._inputs(histories, user_features))
 
     def recommend(
         self,
         histories: Any,
         k: int = 10,
-        features: Any = None,
+        user_features: Any = None,
         users: Sequence[Any] | Array | None = None,
         keep_seen: bool = False,
         titles: bool = False,
         include: Iterable[Any] | None = None,
-        explain: int = 0,
+        reasons: int = 0,
         *,
         user: str | int | None = None,
         item: str | int | None = None,
@@ -195,9 +195,9 @@ class Model:
     ) -> pd.DataFrame:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
 
-        `histories` and `features` are as for score(), or `histories` is a table of pandas, Polars or PyArrow with a line
-        per user and item, whose columns `user` and `item` name; `features` is then a matrix, or a table of users with
-        the column `user`, as for features_of(). `rating`: for a model trained with weights, the column of play counts or
+        `histories` and `user_features` are as for score(), or `histories` is a table of pandas, Polars or PyArrow with a line
+        per user and item, whose columns `user` and `item` name; `user_features` is then a matrix, or a table of users with
+        the column `user`, as for user_features_of(). `rating`: for a model trained with weights, the column of play counts or
         ratings, which become weights as in training; those of an item with several lines are combined by the model's
         data.prepare.duplicates. Without it all items weigh 1, with a warning. `users`: the ids for the column user of a matrix;
         default: row numbers. `only`: the ids of the users to recommend to, in this order. Items of the history are left
@@ -211,13 +211,13 @@ class Model:
         table: raise an InputError, or skip them with a warning that lists them. Those of `exclude` and `at_most` are
         always skipped.
 
-        `explain`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
+        `reasons`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
         ones are missing.
         """
-        k, explain = count_of(k, "k", 1), count_of(explain, "explain", 0)
-        if explain > MAX_REASONS:
-            raise InputError(f"explain must be at most {MAX_REASONS}, got {explain}")
+        k, reasons = count_of(k, "k", 1), count_of(reasons, "reasons", 0)
+        if reasons > MAX_REASONS:
+            raise InputError(f"reasons must be at most {MAX_REASONS}, got {reasons}")
         if titles and self.item_title is None:
             raise InputError(f"{self.path}: contains no titles; omit titles=True, or prepare the dataset with titles")
         if at_most is not None and not (isinstance(at_most, (tuple, list)) and len(at_most) == 2):
@@ -236,15 +236,15 @@ class Model:
             histories, names = read_events(histories, user, item, lookup, only, rating, duplicates)
             if rating is not None:
                 histories.data = self._weights_of(histories, str(rating))
-            elif self.weights:
+            elif self.interaction_weights:
                 warnings.warn(
-                    f"all items weigh the same, but the model was trained with weights ({self.weights}); "
+                    f"all items weigh the same, but the model was trained with weights ({self.interaction_weights}); "
                     "name the column of play counts or ratings by rating=",
                     stacklevel=2,
                 )
-            if features is not None and not sp.issparse(features) and not isinstance(features, np.ndarray):
-                features = self.features_of(features, user, names)
-        rows, wide = self._inputs(histories, features)
+            if user_features is not None and not sp.issparse(user_features) and not isinstance(user_features, np.ndarray):
+                user_features = self.user_features_of(user_features, user, names)
+        rows, wide = self._inputs(histories, user_features)
         if user is None:
             names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
             if len(names) != rows.shape[0]:
@@ -263,7 +263,7 @@ class Model:
             wide,
             k=k,
             keep_seen=keep_seen,
-            reasons=explain,
+            reasons=reasons,
             include=included,
             exclude=excluded,
             exclude_of_user=of_user,
@@ -279,7 +279,7 @@ class Model:
         if titles:
             parts["title"] = self._texts_of(self.item_title, lists.items[used])
         because, contributions = lists.because[used], lists.contributions[used]
-        for n in range(explain):
+        for n in range(reasons):
             parts[f"because_{n + 1}"] = self._texts_of(self.item_id, because[:, n])
             parts[f"contribution_{n + 1}"] = contributions[:, n]
             if titles:
@@ -319,7 +319,7 @@ class Model:
         chosen[columns < 0] = None
         return pd.Series(chosen, dtype="Int64" if np.issubdtype(texts.dtype, np.integer) else object)
 
-    def _inputs(self, histories: Any, features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
+    def _inputs(self, histories: Any, user_features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
         """Returns the inputs as CSR matrices without stored zeros; all values are 1 except weights."""
         ids = histories.item_id if isinstance(histories, ItemMatrix) else None
         if ids is not None and (ids.dtype != self.item_id.dtype or not np.array_equal(ids, self.item_id)):
@@ -327,14 +327,14 @@ class Model:
                 f"{self.path}: the histories have other items than the model; use the dataset that it was trained on, "
                 "or Model.histories for lists of item ids"
             )
-        rows = _as_rows(histories, self.items, "histories", bool(self.weights))
-        if features is None:
+        rows = _as_rows(histories, self.n_items, "histories", bool(self.interaction_weights))
+        if user_features is None:
             return rows, None
-        if self.features == 0:
+        if self.n_user_features == 0:
             raise InputError(f"{self.path}: the model was trained without features; omit them")
-        wide = _as_rows(features, self.features, "features", False)
+        wide = _as_rows(user_features, self.n_user_features, "user_features", False)
         if wide.shape[0] != rows.shape[0]:
-            raise InputError(f"features must have one row per row of histories, {rows.shape[0]}, got {wide.shape[0]}")
+            raise InputError(f"user_features must have one row per row of histories, {rows.shape[0]}, got {wide.shape[0]}")
         return rows, wide
 
 

@@ -24,7 +24,7 @@ from .yaml_files import nested
 TEXT_ID = re.compile("stdin:[0-9]+: (user|item) id .* is not an integer[;,]", re.DOTALL)
 """The warning about a text in a column of other ids."""
 
-FEATURES = {"users": "data.prepare.features", "items": "data.prepare.item_features"}
+FEATURES = {"users": "data.prepare.user_features", "items": "data.prepare.item_features"}
 """The keys of the columns of tables that become features."""
 
 TEXT_KEYS = ("format", "file", "separator", "header", "quotes")

@@ -31,19 +31,19 @@ def _search_path() -> str:
 
 
 def find_program(program: str | Path | None = None) -> str:
-    """Returns the path of vaecf_dist: `program`, the variable VAECF_DIST, or else the first of PATH with the folder bin
-    of the interpreter (_search_path), and of build/*/bin in the checkout of the package.
+    """Returns the path of vaecf_dist: `program`, the variable VAECF_PROGRAM, or else the first of build/*/bin in the checkout
+    of the package, and of PATH with the folder bin of the interpreter (_search_path).
 
     That of the current folder does not count, because others may have put it there."""
     checkout = Path(__file__).resolve().parent.parent.parent
-    named = str(program or os.environ.get("VAECF_DIST", ""))
+    named = str(program or os.environ.get("VAECF_PROGRAM", ""))
     built = list(checkout.glob("build/*/bin/vaecf_dist"))
     built.sort(key=lambda path: path.parent.parent.name not in ("release", "cuda"))
-    for candidate in [named] if named else ["vaecf_dist", *map(str, built)]:
+    for candidate in [named] if named else [*map(str, built), "vaecf_dist"]:
         found = shutil.which(candidate, path=_search_path())
         if found:
             return found
-    raise InputError(f"{named or 'vaecf_dist'} does not exist; build it (launch/build), or set VAECF_DIST to its path")
+    raise InputError(f"{named or 'vaecf_dist'} does not exist; build it (launch/build), or set VAECF_PROGRAM to its path")
 
 
 def find_config(program: str, config: str) -> str:

@@ -12,7 +12,7 @@ from .run import Run, names_of
 
 # Values of searched parameters at which a range ends by itself, so that there is nothing to try beyond them: the inclusive
 # limits in the schema of configurations. A page is made from run folders alone, which do not contain them.
-LIMITS = {"user_power": (0, 2), "dropout": (0,), "relax": (0, 1), "kept_weight": (0,), "feature_weight": (0,)}
+LIMITS = {"user_power": (0, 2), "dropout": (0,), "relax": (0, 1), "kept_weight": (0,), "feature_weight": (0,), "power": (0, 1)}
 
 
 def number(value: Any) -> str:

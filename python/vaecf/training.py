@@ -172,7 +172,7 @@ def _weight_rules(file: Path) -> dict[str, Any]:
             made = read_attributes(data)
     except InputError:  # The program says what is wrong with the file.
         return {}
-    names = ("duplicates", "weights") if "weights" in made else ()
+    names = ("duplicates", "interaction_weights") if "interaction_weights" in made else ()
     return {f"data.prepare.{name}": made[name] for name in names if name in made}
 
 

@@ -1,5 +1,6 @@
 #include "app/command_line.hpp"
 
+#include <vaecf/base/version.hpp>
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/config/schema.hpp>
 #include <vaecf/models/model.hpp>
@@ -14,7 +15,6 @@
 #include <system_error>
 
 #include "app/console.hpp"
-#include "app/version.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -66,10 +66,6 @@ void refuse_mistyped_command(const CLI::App& app, int argc, const char* const* a
 
 }  // namespace
 
-std::string version_text() {
-  return *commit == '\0' ? std::string(version) : format("{} ({})", version, commit);
-}
-
 CommandLine parse_command_line(int argc, const char* const* argv) {
   if (argc > 1 && std::string_view(argv[1]) == "scaling") {
     throw InputError(
@@ -83,7 +79,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
              names_of<models::ModelType>()),
       "vaecf_dist");
   app.footer(footer);
-  app.set_version_flag("--version", "vaecf_dist " + version_text());
+  app.set_version_flag("--version", written_by());
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");
   app.add_flag("--config-schema", config_schema,
                "print a JSON Schema of all configuration keys, with which editors complete and check them");

@@ -38,9 +38,6 @@ CommandLine parse_command_line(int argc, const char* const* argv);
 /// there is one, and logs it on the first rank.
 void find_config(CommandLine& line);
 
-/// Returns the version with the commit, if known: "1.0.0 (abc1234)".
-std::string version_text();
-
 // Each adds a command with its arguments. Parsing an argv with it sets CommandLine::command and run. The
 // first one adds the arguments of the program itself.
 void add_run(CLI::App& app, CommandLine& line);

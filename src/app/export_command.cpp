@@ -1,3 +1,5 @@
+#include <vaecf/base/version.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
@@ -35,25 +37,28 @@ struct Source {
   explicit Source(const std::string& path)
       : checkpoint(path),
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), path)),
-        ids(checkpoint.dataset().item_ids) {}
+        ids(checkpoint.dataset().item_ids) {
+    vaecf::checkpoint::require_known_model(checkpoint);
+  }
 
   std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> texts = {
-        {"producer", "vaecf_dist " + version_text()},
+        {"written_by", written_by()},
         {"model_type", kind.name()},
         {"epoch", format("{}", checkpoint.attribute<std::int64_t>("epoch"))},
         {"dataset_checksum", checkpoint.attribute<std::string>("dataset_checksum")}};
     kind.describe(config.options.model, texts);
-    if (weighted) texts["weights"] = checkpoint.attribute<std::string>("weights");
+    if (weighted) texts["interaction_weights"] = checkpoint.attribute<std::string>("interaction_weights");
     if (features > 0) texts["feature_hashing"] = checkpoint.attribute<std::string>("feature_hashing");
     return texts;
   }
 
   io::CheckpointFile checkpoint;
   config::Config config;
-  bool weighted = checkpoint.attributes().contains("weights");
-  std::int64_t features =
-      checkpoint.attributes().contains("features") ? checkpoint.attribute<std::int64_t>("features") : 0;
+  bool weighted = checkpoint.attributes().contains("interaction_weights");
+  std::int64_t features = checkpoint.attributes().contains("user_features")
+                              ? checkpoint.attribute<std::int64_t>("user_features")
+                              : 0;
   const models::Kind& kind = models::kind_of(config.options.model.type);
   io::IdList ids;
 };
@@ -86,13 +91,13 @@ void export_onnx(const Source& source, const std::string& path) {
   model.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
   if (source.weighted) {
     model.description +=
-        " weights: the weights of these items, each divided by the mean of the user's, padded with 0; weights in the metadata tells how values become weights.";
-    model.inputs.push_back({"weights", io::TensorType::float32, {"users", "held"}});
+        " interaction_weights: the weights of these items, each divided by the mean of the user's, padded with 0; interaction_weights in the metadata tells how values become weights.";
+    model.inputs.push_back({"interaction_weights", io::TensorType::float32, {"users", "held"}});
   }
   if (source.features > 0) {
     model.description +=
-        " features: the columns of each user's features, padded with -1; feature_hashing in the metadata maps values to columns.";
-    model.inputs.push_back({"features", io::TensorType::int64, {"users", "known"}});
+        " user_features: the columns of each user's features, padded with -1; feature_hashing in the metadata maps values to columns.";
+    model.inputs.push_back({"user_features", io::TensorType::int64, {"users", "known"}});
   }
   model.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source.ids.size())}}};
 

@@ -1,5 +1,6 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>
@@ -128,27 +129,25 @@ std::string describe_dataset(const std::string& path) {
     const auto users = static_cast<double>(std::max<std::int64_t>(1, file.rows(matrix)));
     const double mean = static_cast<double>(file.entries(matrix)) / users;
     const double density = file.items() > 0 ? 100.0 * mean / static_cast<double>(file.items()) : 0.0;
-    out += format("  {:<22}{:>12}{:>15}{:>10.1f}{}\n", matrix, file.rows(matrix), file.entries(matrix), mean,
+    out += format("  {:<24}{:>12}{:>15}{:>10.1f}{}\n", matrix, file.rows(matrix), file.entries(matrix), mean,
                   with_density ? format("{:>10.4f} %", density) : "");
   };
-  out += format("  {:<22}{:>12}{:>15}{:>10}{:>12}\n", "", "users", "interactions", "mean", "density");
+  out += format("  {:<24}{:>12}{:>15}{:>10}{:>12}\n", "", "users", "interactions", "mean", "density");
   for (const char* matrix :
        {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"})
     add_matrix(matrix, true);
-  const auto add_features = [&](const char* of, std::int64_t features,
-                                std::initializer_list<const char*> matrices) {
+  const auto add_features = [&](const char* of, std::int64_t features, const auto& matrices) {
     if (features == 0) return;
-    out += format("  features of {}: {}\n", of, features);
-    out += format("  {:<22}{:>12}{:>15}{:>10}\n", "", of, "features", "mean");
+    out += format("  features of {0}: {1}\n  {2:<24}{0:>12}{3:>15}{4:>10}\n", of, features, "", "features",
+                  "mean");
     for (const char* matrix : matrices) add_matrix(matrix, false);
   };
-  add_features("users", file.features(), {"train/features", "validation/features", "test/features"});
-  add_features("items", file.item_features(), {"items/features"});
-  std::vector<std::int64_t> of_users;
-  std::vector<std::int64_t> of_items(file.items());
+  add_features("users", file.features(),
+               std::array{"train/user_features", "validation/user_features", "test/user_features"});
+  add_features("items", file.item_features(), std::array{"items/features"});
+  std::vector<std::int64_t> of_users, of_items(file.items());
   std::vector<float> weights;
-  constexpr std::int64_t block_rows = 1 << 14;
-  for (std::int64_t begin = 0; begin < file.rows("train"); begin += block_rows) {
+  for (std::int64_t begin = 0, block_rows = 1 << 14; begin < file.rows("train"); begin += block_rows) {
     const Csr block = file.read_rows("train", {begin, std::min(file.rows("train"), begin + block_rows)});
     for (std::int64_t row = 0; row < block.rows(); ++row) of_users.push_back(block.view().row_size(row));
     for (const std::int32_t item : block.columns) ++of_items[item];
@@ -165,6 +164,7 @@ std::string describe_dataset(const std::string& path) {
 /// attribute, which include the configuration.
 std::string describe_checkpoint(const std::string& path, bool verbose) {
   const io::CheckpointFile file(path);
+  checkpoint::require_known_model(file);
   const auto text = [&](const char* name) {
     const auto found = file.attributes().find(name);
     return found == file.attributes().end() ? std::string("unknown") : text_of(found->second);

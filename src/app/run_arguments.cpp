@@ -1,5 +1,6 @@
 #include "app/run_arguments.hpp"
 
+#include <vaecf/base/version.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/models/model.hpp>
 
@@ -95,7 +96,7 @@ void check_combinations(const RunArguments& arguments, const config::Config& con
   if (config.backend.deterministic && distributed.strategy == comm::StrategyKind::parameter_server &&
       distributed.updates == comm::ServerUpdates::asynchronous)
     throw InputError(
-        "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");
+        "train.deterministic: true cannot be combined with distributed.parameter_server.updates: asynchronous; remove one of them");
   const models::ModelType type = config.options.model.type;
   if (!models::is_solved(type)) return;
   if (arguments.benchmark)

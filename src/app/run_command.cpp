@@ -1,4 +1,5 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/base/version.hpp>
 #include <vaecf/checkpoint/resume_point.hpp>
 #include <vaecf/checkpoint/run_failure.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
@@ -38,7 +39,6 @@
 #include "app/run_arguments.hpp"
 #include "app/stop_signals.hpp"
 #include "app/task_result.hpp"
-#include "app/version.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -95,7 +95,7 @@ std::string start_id() {
 /// Plans the run of `config`, or those of --seeds.
 void plan_runs(Start& start, const config::Config& config) {
   const RunArguments& arguments = start.arguments;
-  run::RunState state{"", version_text(), commit, start_id(), {}, "", ""};
+  run::RunState state{"", version_text(), source_commit(), start_id(), {}, "", ""};
   for (const auto& [wanted, task] : {std::pair(arguments.train, "train"), std::pair(arguments.test, "test"),
                                      std::pair(arguments.benchmark, "benchmark")})
     if (wanted) state.tasks.emplace_back(task);

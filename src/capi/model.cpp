@@ -47,7 +47,7 @@ Model::Model(const io::CheckpointFile& checkpoint, std::string_view options)
       recommender_(std::make_unique<run::Recommender>(
           config_.options, Context{*self_, *device_, log_, progress_}, checkpoint, explains_)) {
   const io::Attributes& stored = checkpoint.attributes();
-  weighted_ = stored.contains("weights");
+  weighted_ = stored.contains("interaction_weights");
   if (stored.contains("new_items")) new_items_ = checkpoint.attribute<std::int64_t>("new_items");
   if (stored.contains("feature_hashing"))
     hashing_ = data::FeatureHashing::parse(checkpoint.attribute<std::string>("feature_hashing"));
@@ -65,7 +65,7 @@ Model::Model(const io::CheckpointFile& checkpoint, std::string_view options)
   facts["new_items"] = new_items_;
   facts["user_features"] = recommender_->features();
   facts["user_feature_columns"] = hashing_.columns();
-  facts["weights"] = weighted() ? checkpoint.attribute<std::string>("weights") : "";
+  facts["interaction_weights"] = weighted() ? checkpoint.attribute<std::string>("interaction_weights") : "";
   facts["vector_width"] = recommender_->vector_width();
   facts["titles"] = !titles_.empty();
   facts["reasons"] = explains_;

@@ -139,7 +139,7 @@ void StartPoint::load_weights(training::Trainer& trainer) {
                     added, checkpoint_.state().items - mapped);
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
     if (is_same_dataset(checkpoint_.state(), dataset_)) return;
-    const bool weighted = file.attributes().contains("weights");
+    const bool weighted = file.attributes().contains("interaction_weights");
     if (weighted != dataset_.weighted()) {
       context_.log.warn(
           "{} was trained {} weights of interactions, but {} has {}; metrics of the first epochs may be low, since the scale of the input has changed",

@@ -2,6 +2,8 @@
 
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/data/weights.hpp>
 #include <vaecf/models/popularity.hpp>
 
 #include <variant>
@@ -40,8 +42,10 @@ std::string text_of(const io::DatasetFile& dataset, const char* name) {
 
 std::string weights_of(const io::DatasetFile& dataset) {
   if (!dataset.weighted()) return "";
-  const std::string text = text_of(dataset, "weights");
-  return text.empty() ? "rating" : text;
+  const std::string text = text_of(dataset, "interaction_weights");
+  if (text.empty()) return "rating";
+  data::stored_weight_rule(dataset.path(), text);
+  return text;
 }
 
 void require_same_features(const std::string& path, const TrainingState& checkpoint,
@@ -50,14 +54,14 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
   if (checkpoint.features == 0 && expected == 0) return;
   if (checkpoint.features == 0) {
     throw InputError(format(
-        "{}: the checkpoint's model has no user features, but {} has {}; set model.features to off, or train again",
+        "{}: the checkpoint's model has no user features, but {} has {}; set model.user_features to off, or train again",
         path, dataset.path(), expected));
   }
   if (expected == 0) {
     const bool off = dataset.features() > 0;
     throw InputError(format("{}: the checkpoint's model has {} user features, but {}; {}", path,
                             checkpoint.features,
-                            off ? "model.features is off" : format("{} has none", dataset.path()),
+                            off ? "model.user_features is off" : format("{} has none", dataset.path()),
                             off ? "set it to auto" : "use the dataset of its run"));
   }
   const std::string hashing = feature_hashing_of(dataset);
@@ -72,7 +76,7 @@ void TrainingState::describe(const Context& context, const config::TrainingConfi
                              const io::DatasetFile& data, const std::string& configuration_text,
                              const std::string& metric) {
   select = metric;
-  configuration = configuration_text;
+  configuration = config::stored_text(configuration_text);
   items = data.items();
   new_items = data.new_items();
   weights = weights_of(data);

@@ -1,4 +1,6 @@
 #include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/data/weights.hpp>
 #include <vaecf/math/metrics.hpp>
 
 #include <cmath>
@@ -33,7 +35,7 @@ void each_attribute(State& state, bool with_features, Visit&& visit) {
   for (std::size_t s = 0; s < sum_names.size(); ++s)
     visit(format("epoch_{}_by_rank", sum_names[s]), state.epoch_sums[s]);
   if (!with_features) return;
-  visit("features", state.features);
+  visit("user_features", state.features);
   visit("feature_hashing", state.feature_hashing);
 }
 
@@ -98,7 +100,7 @@ io::Attributes checkpoint_attributes(const config::TrainingConfig& options, cons
   each_attribute(state, state.features > 0,
                  [&](const std::string& name, const auto& field) { attributes[name] = field; });
   if (state.new_items > 0) attributes["new_items"] = state.new_items;
-  if (!state.weights.empty()) attributes["weights"] = state.weights;
+  if (!state.weights.empty()) attributes["interaction_weights"] = state.weights;
   return attributes;
 }
 
@@ -140,11 +142,19 @@ device::LossSums TrainingState::sums_of(int rank, int size) const {
           static_cast<std::int64_t>(values[position::skipped])};
 }
 
+void require_known_model(const io::CheckpointFile& file) {
+  if (file.attributes().contains("interaction_weights"))
+    data::stored_weight_rule(file.path(), file.attribute<std::string>("interaction_weights"));
+  config::parse_stored(file.attribute<std::string>("configuration"), file.path());
+}
+
 TrainingState read_training_state(const std::string& path, const io::CheckpointFile& file) {
+  require_known_model(file);
   TrainingState state;
-  each_attribute(state, file.attributes().contains("features"), [&](const std::string& name, auto& field) {
-    field = file.attribute<std::remove_reference_t<decltype(field)>>(name);
-  });
+  each_attribute(state, file.attributes().contains("user_features"),
+                 [&](const std::string& name, auto& field) {
+                   field = file.attribute<std::remove_reference_t<decltype(field)>>(name);
+                 });
   require_sense(path, state);
   state.file_checksum = file.checksum();
   return state;

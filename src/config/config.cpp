@@ -55,10 +55,9 @@ std::string limits(const Key& key) {
   return names_type ? key.rule : format("{}, {}", key.type_name, key.rule);
 }
 
-/// Writes all keys as YAML. With `explained`, adds descriptions, and keys without a value as comments.
-std::string write_keys(const Config& config, bool explained) {
+/// Writes `keys` as YAML. With `explained`, adds descriptions, and keys without a value as comments.
+std::string write_keys(const std::vector<Key>& keys, const Config& config, bool explained) {
   constexpr std::size_t comment_column = 44;
-  const std::vector<Key> keys = all_keys();
   std::string out;
   std::string before;
   for (const Key& key : keys) {
@@ -97,12 +96,17 @@ io::Json::json_pointer schema_place(const std::string& path) {
   return place;
 }
 
+/// Returns whether a key of `model` belongs to models of this type, and not to their baselines alone.
+bool describes(const std::string& path, models::ModelType type) {
+  for (const models::Kind* kind : models::all_kinds())
+    if (kind->solved() != nullptr && path.starts_with(section_of(*kind))) return type == kind->type();
+  if (path.starts_with("model.low_rank.")) return models::is_solved(type);
+  return is_used(path, type);
+}
+
 /// Returns whether the value of this key may change when a run with a model of type `type` is resumed.
 bool may_change(const std::string& path, models::ModelType type) {
-  // Other models use these for baselines only.
-  for (const models::Kind* kind : models::all_kinds())
-    if (kind->solved() != nullptr && path.starts_with(section_of(*kind))) return type != kind->type();
-  if (path.starts_with("model.low_rank.")) return !models::is_solved(type);
+  if (path.starts_with("model.")) return !describes(path, type);
   return !must_match_on_resume(path) || !is_used(path, type) || path == "train.epochs" ||
          path == "train.patience" || path == "train.precision" || path == "train.deterministic";
 }
@@ -148,13 +152,22 @@ bool must_match_on_resume(const std::string& path) {
 }
 
 std::string dump(const Config& config) {
-  return write_keys(config, false);
+  return write_keys(all_keys(), config, false);
+}
+
+std::string stored_text(const std::string& text) {
+  const Config config = parse(text, "the configuration");
+  std::vector<Key> keys = all_keys();
+  std::erase_if(keys, [&](const Key& key) {
+    return key.path.starts_with("model.") && !describes(key.path, config.options.model.type);
+  });
+  return write_keys(keys, config, false);
 }
 
 std::string reference_yaml() {
   return "# All configuration keys with their defaults. Any key can be set on the command line:\n"
          "# --set train.epochs=2\n" +
-         write_keys(Config{}, true);
+         write_keys(all_keys(), Config{}, true);
 }
 
 std::string schema_json() {

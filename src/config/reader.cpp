@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "config/keys.hpp"
+#include "config/renamed.hpp"
 
 namespace vaecf::config {
 namespace {
@@ -141,8 +142,8 @@ class Reader {
     if (validation.select != "last" &&
         std::find(metrics.begin(), metrics.end(), validation.select) == metrics.end()) {
       const char* culprit =
-          places_.contains("validation.select") ? "validation.select" : "validation.metrics";
-      fail(culprit, format("validation.select must be last or one of validation.metrics ({}), got {}",
+          places_.contains("validation.select") ? "validation.select" : "evaluation.metrics";
+      fail(culprit, format("validation.select must be last or one of evaluation.metrics ({}), got {}",
                            excerpt(join(metrics)), excerpt(validation.select)));
     }
     if (config_.options.train.patience == 0) return;
@@ -216,6 +217,9 @@ class Reader {
     } catch (const InputError& error) {
       const bool is_key = known != keys_.end() || is_section;
       if (!stored_ || (is_key && must_match_on_resume(path))) throw;
+      if (path.starts_with("model.")) {
+        throw InputError(format("{}; a later version wrote the checkpoint: use that version", error.what()));
+      }
       config_.notes.push_back(format("{}; ignored", error.what()));
     }
   }
@@ -240,6 +244,8 @@ class Reader {
 
   /// Returns the error message for `path`, which is not a key.
   std::string unknown_key(const std::string& path) const {
+    const std::string_view now = renamed_key(path);
+    if (!now.empty()) return format("{} is not a key; it is {}", path, now);
     const auto dot = path.rfind('.');
     const std::string prefix = dot == std::string::npos ? "" : path.substr(0, dot + 1);
     std::vector<std::string> siblings;  // names at the same level

@@ -38,9 +38,9 @@ bool trains_with(const std::string& path, const Config& config) {
                             Rule{"train.optimizer.beta2", optimizer != sgd},
                             Rule{"train.optimizer.epsilon", optimizer != sgd},
                             Rule{"train.optimizer.momentum", optimizer != adam},
-                            Rule{"distributed.servers", servers},
-                            Rule{"distributed.updates", servers},
-                            Rule{"distributed.staleness", asynchronous}};
+                            Rule{"distributed.parameter_server.servers", servers},
+                            Rule{"distributed.parameter_server.updates", servers},
+                            Rule{"distributed.parameter_server.staleness", asynchronous}};
   return is_used(path, model.type) && all_use(path, rules) &&
          std::ranges::count(models::kind_of(model.type).without_effect(model), path) == 0;
 }

@@ -137,7 +137,7 @@ HeldOutUsers read_held_out(const io::DatasetFile& file, const std::string& split
   }
   const Range rows{rank * users / ranks, (rank + 1) * users / ranks};
   Csr features;
-  if (file.features() > 0) features = file.read_rows(split + "/features", rows);
+  if (file.features() > 0) features = file.read_rows(split + "/user_features", rows);
   return {file.read_rows(fold_in, rows), file.read_rows(targets, rows), std::move(features), rows};
 }
 

@@ -18,8 +18,11 @@ struct ListMetric {
 };
 
 /// The metric at index m has the kind -1 - m.
-constexpr auto list_metrics = std::to_array<ListMetric>(
-    {{"coverage", coverage}, {"gini", gini, true}, {"popularity", nullptr, true}, {"tail"}, {"novelty"}});
+constexpr auto list_metrics = std::to_array<ListMetric>({{"coverage", coverage},
+                                                         {"gini", gini, true},
+                                                         {"mean_popularity", nullptr, true},
+                                                         {"tail_share"},
+                                                         {"novelty"}});
 
 /// Returns the metric of lists with a kind below 0.
 const ListMetric& list_metric(int kind) {

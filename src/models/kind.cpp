@@ -11,8 +11,8 @@ namespace vaecf::models {
 
 std::span<const std::string_view> shared_keys() {
   static constexpr std::array<std::string_view, 7> keys = {
-      "model.hidden",   "model.latent",     "model.dropout",     "model.history_dropout",
-      "model.features", "train.annealing.", "train.weight_decay"};
+      "model.hidden",        "model.latent",     "model.dropout",     "model.history_dropout",
+      "model.user_features", "train.annealing.", "train.weight_decay"};
   return keys;
 }
 

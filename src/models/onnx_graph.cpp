@@ -7,7 +7,7 @@
 namespace vaecf::models {
 
 OnnxGraph::OnnxGraph(const io::CheckpointFile& file, io::OnnxModel& model)
-    : file_(file), model_(model), weighted_(file.attributes().contains("weights")) {
+    : file_(file), model_(model), weighted_(file.attributes().contains("interaction_weights")) {
   model_.initializers.push_back(io::constant_tensor("zero", {}, std::vector<std::int64_t>{0}));
   model_.initializers.push_back(io::constant_tensor("axis_1", {1}, std::vector<std::int64_t>{1}));
 }
@@ -31,7 +31,7 @@ std::string OnnxGraph::add_values(const std::string& input) {
   add("GreaterOrEqual", {input, "zero"}, in("there"));
   const bool weighted = weighted_ && input == "items";
   add("Cast", {in("there")}, in(weighted ? "ones" : "held"), {{"to", 1}});  // float32
-  if (weighted) add("Mul", {in("ones"), "weights"}, in("held"));
+  if (weighted) add("Mul", {in("ones"), "interaction_weights"}, in("held"));
   return in("held");
 }
 

@@ -14,8 +14,8 @@
 
 namespace vaecf::models {
 
-/// Adds the nodes and weights of a model to an ONNX graph, whose inputs are "items", "weights" if the dataset
-/// has weights of interactions, and "features" if the model has features.
+/// Adds the nodes and weights of a model to an ONNX graph, whose inputs are "items", "interaction_weights" if
+/// the dataset has weights of interactions, and "user_features" if the model has features.
 class OnnxGraph {
  public:
   /// Both must outlive this object.

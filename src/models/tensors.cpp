@@ -11,7 +11,7 @@ namespace vaecf::models {
 InputDims input_dims(const ModelOptions& options, const io::DatasetFile& dataset,
                      device::ModelParallelGroup& model_parallel) {
   const bool uses_features =
-      options.features != FeaturesInput::off && kind_of(options.type).uses("model.features");
+      options.features != FeaturesInput::off && kind_of(options.type).uses("model.user_features");
   return {dataset.items(), uses_features ? dataset.features() : 0, model_parallel};
 }
 

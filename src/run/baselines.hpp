@@ -18,7 +18,7 @@ namespace vaecf::run {
 std::string obstacle_of_cost(const models::SolutionCost& cost, std::int64_t solutions, std::int64_t threads,
                              double memory);
 
-/// Computes the baselines that validation.baselines selects on the users of `evaluator`. Of several
+/// Computes the baselines that evaluation.baselines selects on the users of `evaluator`. Of several
 /// solutions the best on the validation users is used, if there are such users; otherwise the first one.
 /// Appends the baselines that `auto` leaves out to `left_out`, unless it is null. Collective.
 std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& evaluator,

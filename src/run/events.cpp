@@ -26,6 +26,7 @@ io::Event start_event(const Run& run, std::int64_t users, models::InputDims inpu
   const device::DeviceFacts device = run.device.facts();
   io::Event event(io::EventKind::start);
   if (!run.id.empty()) event.set("id", run.id);
+  event.set("format_version", std::int64_t{1});  // of the log
   event.set("tasks", run.tasks).set("version", run.version);
   if (!run.commit.empty()) event.set("commit", run.commit);
   event.set("hosts", std::set(host_of.begin(), host_of.end()));
@@ -42,7 +43,7 @@ io::Event start_event(const Run& run, std::int64_t users, models::InputDims inpu
       .set("users", users)
       .set("items", inputs.items)
       .set("parameters", parameters);
-  if (inputs.features > 0) event.set("features", inputs.features);
+  if (inputs.features > 0) event.set("user_features", inputs.features);
   return event;
 }
 

@@ -169,9 +169,9 @@ Recommender::Recommender(const config::TrainingConfig& options, const Context& c
   checkpoint::CheckpointReader reader(checkpoint, single_rank_);
   const checkpoint::TrainingState& state = reader.state();
   if (state.features > 0 && options.model.features == models::FeaturesInput::off) {
-    throw InputError(
-        format("{}: the checkpoint's model has {} user features, but model.features is off; set it to auto",
-               checkpoint.path(), state.features));
+    throw InputError(format(
+        "{}: the checkpoint's model has {} user features, but model.user_features is off; set it to auto",
+        checkpoint.path(), state.features));
   }
   items_ = state.items;
   const models::InputDims inputs{items_, state.features, single_rank_.model_parallel()};

@@ -1,3 +1,4 @@
+#include <vaecf/base/version.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/run/run_timeline.hpp>
 
@@ -137,7 +138,7 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
       problem = error.what();
     }
   };
-  io::Json notes;
+  io::Json notes{{"written_by", written_by()}};
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const bool mine = rank == communicator.rank();
     const std::string trace =

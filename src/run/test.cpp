@@ -141,7 +141,7 @@ std::string to_table(const TestResult& result) {
     reasons.push_back(format("{} ({})", baseline.name, baseline.reason));
     list.push_back(baseline.name);
   }
-  return table + format("  left out: {}; --set validation.baselines=[{}] includes {}\n", join(reasons),
+  return table + format("  left out: {}; --set evaluation.baselines=[{}] includes {}\n", join(reasons),
                         join(list, ","), reasons.size() > 1 ? "them" : "it");
 }
 

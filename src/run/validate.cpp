@@ -29,7 +29,7 @@ void validate_servers(const Run& run) {
   const int ranks = run.communicator.size();
   if (distributed.servers >= ranks) {
     throw InputError(format(
-        "distributed.servers: {} leaves no worker among {} ranks; start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
+        "distributed.parameter_server.servers: {} leaves no worker among {} ranks; start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
         distributed.servers, ranks, distributed.servers + 1));
   }
   const device::DeviceFacts device = run.device.facts();
@@ -40,7 +40,7 @@ void validate_servers(const Run& run) {
   }
   if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
     throw InputError(
-        "distributed.optimizer: sharded requires distributed.strategy: allreduce (a parameter server already stores the optimizer state only once); remove distributed.optimizer, or set distributed.strategy to allreduce");
+        "distributed.optimizer_state: sharded requires distributed.strategy: allreduce (a parameter server already stores the optimizer state only once); remove distributed.optimizer_state, or set distributed.strategy to allreduce");
   }
 }
 
@@ -61,7 +61,7 @@ int validate_distributed(const Run& run) {
       choose_item_slices(run.options, models::input_dims(run.options.model, run.dataset), run);
   if (item_slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
     throw InputError(format(
-        "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
+        "distributed.optimizer_state: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
         item_slices));
   }
   require_shards(run.options, run.communicator.size(), item_slices);

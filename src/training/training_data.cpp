@@ -43,10 +43,11 @@ TrainingData::TrainingData(device::Device& on, const io::DatasetFile& dataset, R
       model_parallel(*inputs.model_parallel),
       items(on, read_train_rows(dataset, rows, model_parallel.item_slice(inputs.items)), rows.begin,
             inputs.items, model_parallel),
-      features(inputs.features == 0 ? nullptr
-                                    : std::make_unique<ShardRows>(
-                                          on, ItemSliceRows{dataset.read_rows("train/features", rows), {}},
-                                          rows.begin, inputs.features, device::single_rank())),
+      features(inputs.features == 0
+                   ? nullptr
+                   : std::make_unique<ShardRows>(
+                         on, ItemSliceRows{dataset.read_rows("train/user_features", rows), {}}, rows.begin,
+                         inputs.features, device::single_rank())),
       state(on.make_step_state()),
       model(models::trained_kind_of(options.type).make(options, inputs, on, max_users, size_multiple)) {
   model->initialize(seed);

@@ -47,17 +47,17 @@ TEST_F(Prepare, InspectShowsTheWeights) {
       "prepare c.yaml --set data.prepare.split=ratio --set data.prepare.test_users=0 --set "
       "data.prepare.validation_users=0 --set data.prepare.min_rating=0";
   workspace.succeed(prepare);
-  EXPECT_EQ(workspace.succeed("inspect out/made.h5").out.find("weights"), std::string::npos);
-  workspace.succeed(prepare + " --set data.prepare.weights=rating");
+  EXPECT_EQ(workspace.succeed("inspect out/made.h5").out.find("interaction_weights"), std::string::npos);
+  workspace.succeed(prepare + " --set data.prepare.interaction_weights=rating");
   expect_in(workspace.succeed("inspect out/made.h5").out,
             {"weights of train interactions\n"
              "  min 0.5, 10 % 0.5, 25 % 0.5, median 1.5, 75 % 1.5, 90 % 1.5, 99 % 1.5, max 1.5; mean 1.0\n",
-             "  weights: rating\n"});
+             "  interaction_weights: rating\n"});
   workspace.write("list.txt", "1 2 3\n");
   workspace.refuse(prepare +
                        " --set data.source.format=adjacency --set data.source.path=list.txt --set "
-                       "data.prepare.weights=log1p",
-                   "data.prepare.weights: log1p requires ratings");
+                       "data.prepare.interaction_weights=log1p",
+                   "data.prepare.interaction_weights: log1p requires ratings");
 }
 
 TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFileButLinesAreSkippedUnlessStrict) {
@@ -80,12 +80,12 @@ TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFileButLinesAreSkippedUnlessStr
 
 TEST_F(Prepare, KeysWithoutEffectAreNamed) {
   const std::string unused =
-      workspace.succeed("prepare c.yaml --set data.source.test_path=x --set data.prepare.holdout=last").err;
+      workspace.succeed("prepare c.yaml --set data.source.test_path=x --set data.prepare.held_out=last").err;
   expect_in(unused,
             {"warning: data.source.format: movielens_csv with data.prepare.split: liang2018 does not use "
-             "data.source.test_path, data.prepare.holdout; remove"});
+             "data.source.test_path, data.prepare.held_out; remove"});
   EXPECT_EQ(workspace.succeed("prepare c.yaml --force").err.find("does not use"), std::string::npos);
-  workspace.succeed("prepare c.yaml --set data.prepare.holdout=last --set data.prepare.split=leave_one_out");
+  workspace.succeed("prepare c.yaml --set data.prepare.held_out=last --set data.prepare.split=leave_one_out");
 }
 
 TEST_F(Prepare, KeysWhoseEffectIsMissingAreErrors) {
@@ -137,7 +137,7 @@ class UserTable : public Prepare {
     workspace.write("people.csv", people + "nobody,Chile,30-39\n");
     workspace.bash(
         "sed -i 's/path: ratings.csv/&, users: {path: people.csv, user_column: who}/; "
-        "s/test_users: 1/&, features: [country, band]/' c.yaml");
+        "s/test_users: 1/&, user_features: [country, band]/' c.yaml");
   }
 };
 
@@ -148,7 +148,7 @@ TEST_F(UserTable, PrepareHashesFeaturesAndInspectListsThem) {
        "country: 2 values in 2 x 16 columns, set for 19 users",
        "the user is missing and gets no features, first at people.csv: user 20"});
   expect_in(workspace.succeed("inspect out/made.h5").out,
-            {"features of users: 64", "train/features", "2 16 band"});
+            {"features of users: 64", "train/user_features", "2 16 band"});
   expect_in(workspace.succeed("prepare c.yaml").err, {"is up to date"});
   workspace.write("people.csv", "who,country,band\n1,Peru,\n");
   expect_in(workspace.succeed("prepare c.yaml").out, {"features of 1 of 20 users"});
@@ -166,15 +166,16 @@ TEST_F(Prepare, NewItemsArePreparedInspectedAndTrainedOn) {
   for (int item = 1; item <= 12; ++item)
     movies += format("{},Film {},{}\n", item, item, item % 2 == 0 ? "A|B" : "B");
   workspace.write("movies.csv", movies);
-  workspace.refuse("prepare c.yaml --quiet --set data.prepare.new_items=0.2",
-                   "data.prepare.new_items requires data.prepare.item_features");
-  const std::string options = " --set 'data.prepare.item_features=[genres]' --set data.prepare.new_items=0.2";
+  workspace.refuse("prepare c.yaml --quiet --set data.prepare.new_item_fraction=0.2",
+                   "data.prepare.new_item_fraction requires data.prepare.item_features");
+  const std::string options =
+      " --set 'data.prepare.item_features=[genres]' --set data.prepare.new_item_fraction=0.2";
   const std::string table = workspace.succeed("prepare c.yaml" + options).out;
   expect_in(table, {"1 new items, without train users\n", "train: removed, of new items",
                     "genres: 2 values in 2 x 16 columns, set for 9 items"});
   const std::string described = workspace.succeed("inspect out/made.h5").out;
   expect_in(described, {"items: 9\n  of them new, without train users: 1\n", "features of items: 32",
-                        "items/features", "2 16 genres", "new_items_fraction: 0.2"});
+                        "items/features", "2 16 genres", "new_item_fraction: 0.2"});
   testing::for_each_kind([&](const models::Kind& kind) {
     workspace.succeed(
         "c.yaml --quiet --set device=cpu --set train.epochs=1 --set model.hidden=[8] --set model.latent=4 --set name=" +

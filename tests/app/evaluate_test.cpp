@@ -69,47 +69,47 @@ TEST_F(Evaluate, ComputesTheMetricsOfAnyLists) {
                   "dan,b,2\ndan,a,1\neve,a,1\ngus,a,1\n");
   const std::string command =
       "evaluate letters.h5 --lists other.csv --metrics hit@1,map@3,mrr@3,ndcg@3,ndcg@10,precision@3,"
-      "recall@3,recall_n@3,popularity@3,tail@3,novelty@3,coverage@3,gini@3";
+      "recall@3,recall_n@3,mean_popularity@3,tail_share@3,novelty@3,coverage@3,gini@3";
   EXPECT_EQ(workspace.succeed(command).out,
             "test of other.csv: 5 users, 1 without a target left out\n"
-            "  metric                     model\n"
-            "  coverage@3      0.8750          \n"
-            "  gini@3          0.2750          \n"
-            "  hit@1           0.2000 +- 0.1789\n"
-            "  map@3           0.4278 +- 0.0967\n"
-            "  mrr@3           0.5000 +- 0.1414\n"
-            "  ndcg@10         0.5681 +- 0.1337\n"
-            "  ndcg@3          0.5318 +- 0.1197\n"
-            "  novelty@3       1.3922 +- 0.4122\n"
-            "  popularity@3    2.0333 +- 0.6573\n"
-            "  precision@3     0.4000 +- 0.1116\n"
-            "  recall@3        0.7333 +- 0.1738\n"
-            "  recall_n@3      0.7333 +- 0.1738\n"
-            "  tail@3          0.2333 +- 0.0894\n"
+            "  metric                          model\n"
+            "  coverage@3           0.8750          \n"
+            "  gini@3               0.2750          \n"
+            "  hit@1                0.2000 +- 0.1789\n"
+            "  map@3                0.4278 +- 0.0967\n"
+            "  mean_popularity@3    2.0333 +- 0.6573\n"
+            "  mrr@3                0.5000 +- 0.1414\n"
+            "  ndcg@10              0.5681 +- 0.1337\n"
+            "  ndcg@3               0.5318 +- 0.1197\n"
+            "  novelty@3            1.3922 +- 0.4122\n"
+            "  precision@3          0.4000 +- 0.1116\n"
+            "  recall@3             0.7333 +- 0.1738\n"
+            "  recall_n@3           0.7333 +- 0.1738\n"
+            "  tail_share@3         0.2333 +- 0.0894\n"
             "  4 users with history\n"
-            "  hit@1           0.2500 +- 0.2165\n"
-            "  map@3           0.4097 +- 0.1192\n"
-            "  mrr@3           0.5000 +- 0.1768\n"
-            "  ndcg@10         0.5525 +- 0.1662\n"
-            "  ndcg@3          0.5071 +- 0.1470\n"
-            "  novelty@3       1.5787 +- 0.4712\n"
-            "  popularity@3    1.4167 +- 0.4468\n"
-            "  precision@3     0.4167 +- 0.1382\n"
-            "  recall@3        0.6667 +- 0.2041\n"
-            "  recall_n@3      0.6667 +- 0.2041\n"
-            "  tail@3          0.2917 +- 0.0908\n"
+            "  hit@1                0.2500 +- 0.2165\n"
+            "  map@3                0.4097 +- 0.1192\n"
+            "  mean_popularity@3    1.4167 +- 0.4468\n"
+            "  mrr@3                0.5000 +- 0.1768\n"
+            "  ndcg@10              0.5525 +- 0.1662\n"
+            "  ndcg@3               0.5071 +- 0.1470\n"
+            "  novelty@3            1.5787 +- 0.4712\n"
+            "  precision@3          0.4167 +- 0.1382\n"
+            "  recall@3             0.6667 +- 0.2041\n"
+            "  recall_n@3           0.6667 +- 0.2041\n"
+            "  tail_share@3         0.2917 +- 0.0908\n"
             "  1 users without history\n"
-            "  hit@1           0.0000 +- 0.0000\n"
-            "  map@3           0.5000 +- 0.0000\n"
-            "  mrr@3           0.5000 +- 0.0000\n"
-            "  ndcg@10         0.6309 +- 0.0000\n"
-            "  ndcg@3          0.6309 +- 0.0000\n"
-            "  novelty@3       0.6464 +- 0.0000\n"
-            "  popularity@3    4.5000 +- 0.0000\n"
-            "  precision@3     0.3333 +- 0.0000\n"
-            "  recall@3        1.0000 +- 0.0000\n"
-            "  recall_n@3      1.0000 +- 0.0000\n"
-            "  tail@3          0.0000 +- 0.0000\n"
+            "  hit@1                0.0000 +- 0.0000\n"
+            "  map@3                0.5000 +- 0.0000\n"
+            "  mean_popularity@3    4.5000 +- 0.0000\n"
+            "  mrr@3                0.5000 +- 0.0000\n"
+            "  ndcg@10              0.6309 +- 0.0000\n"
+            "  ndcg@3               0.6309 +- 0.0000\n"
+            "  novelty@3            0.6464 +- 0.0000\n"
+            "  precision@3          0.3333 +- 0.0000\n"
+            "  recall@3             1.0000 +- 0.0000\n"
+            "  recall_n@3           1.0000 +- 0.0000\n"
+            "  tail_share@3         0.0000 +- 0.0000\n"
             "  lists of 4 of 5 users, by score\n"
             "  1 users without a list: count 0\n"
             "  1 places with items that the dataset does not have: misses (z)\n"
@@ -185,13 +185,13 @@ using EvaluateTrained = SmallRun;
 // The lists of `recommend` are as long as the metrics need.
 TEST_F(EvaluateTrained, ListsOfRecommendHaveTheMetricsOfTheTest) {
   const std::string metrics =
-      "ndcg@10,recall@5,recall_n@10,hit@3,mrr@10,map@10,precision@10,coverage@10,gini@5,popularity@10,tail@10,"
+      "ndcg@10,recall@5,recall_n@10,hit@3,mrr@10,map@10,precision@10,coverage@10,gini@5,mean_popularity@10,tail_share@10,"
       "novelty@10";
   const std::map<std::string, std::vector<std::string>> files = {
       {"mult_vae", {"top.tsv", "top.h5"}}, {"ease", {"top.csv", "top.jsonl", "top.json"}}};
   for (const auto& [type, names] : files) {
     const std::string model = "small.yaml --set model.type=" + type + " --set name=" + type +
-                              " --set validation.baselines=[] --set validation.metrics=[" + metrics + "]";
+                              " --set evaluation.baselines=[] --set evaluation.metrics=[" + metrics + "]";
     const std::string tested = workspace.succeed(model + " -q --train --test --per-user tested.h5").out;
     ASSERT_EQ(count(metrics_in(tested), "@"), 12) << tested;
     for (const std::string& name : names) {
@@ -204,7 +204,7 @@ TEST_F(EvaluateTrained, ListsOfRecommendHaveTheMetricsOfTheTest) {
       EXPECT_EQ(count(judged, ": left out") + count(judged, ": misses") + count(judged, "fewer"), 0)
           << judged;
       for (const char* const column : {"user_id", "history", "targets", "target_popularity", "ndcg@10",
-                                       "recall@5", "hit@3", "map@10", "popularity@10", "novelty@10"}) {
+                                       "recall@5", "hit@3", "map@10", "mean_popularity@10", "novelty@10"}) {
         const std::vector<double> values = read_column(workspace, "judged.h5", column);
         EXPECT_EQ(values.size(), 20U) << column;
         EXPECT_EQ(values, read_column(workspace, "tested.h5", column)) << name << " " << column;

@@ -2,7 +2,7 @@
 
 usage: export_check.py SERVING.md SEEN.csv RECOMMENDED.tsv [PEOPLE.csv]
 SEEN.csv: lines user,item, or user,item,value for a model with weights, each item of a user once. RECOMMENDED.tsv:
-`recommend --input SEEN.csv [--users PEOPLE.csv] --keep-seen`. SERVING.md contains the code that computes scores from
+`recommend --input SEEN.csv [--user-features PEOPLE.csv] --keep-seen`. SERVING.md contains the code that computes scores from
 m.safetensors and columns of features. The exit code is 77 if Python has no onnx.
 """
 import csv
@@ -78,15 +78,15 @@ for user, item, *value in csv.reader(open(seen_path)):
     seen.setdefault(user, []).extend([column[item]] if item in column else [])
     values.setdefault(user, []).extend(float(number) for number in value if item in column)
 inputs = {"items": batch(list(seen.values()))}
-if "weights" in metadata:
-    inputs["weights"] = batch([weights_of(row, metadata["weights"]) for row in values.values()], 0, np.float32)
+if "interaction_weights" in metadata:
+    inputs["interaction_weights"] = batch([weights_of(row, metadata["interaction_weights"]) for row in values.values()], 0, np.float32)
 features = {user: () for user in seen}
 if len(sys.argv) > 4:
     people = {row.pop("user"): row for row in csv.DictReader(open(sys.argv[4]))}
     for user in seen:
         texts = {name: [text] for name, text in people[user].items() if text}
         features[user] = columns_of(texts, metadata["feature_hashing"])
-    inputs["features"] = batch([list(row) for row in features.values()])
+    inputs["user_features"] = batch([list(row) for row in features.values()])
 of_onnx = dict(zip(seen, ReferenceEvaluator("m.onnx").run(["scores"], inputs)[0]))
 
 facts, tensors = safetensors["read"]("m.safetensors")

@@ -39,7 +39,7 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
 
   // Values are hashed as strings, so another table may have other columns in another order.
   workspace.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");
-  const Result all = workspace.succeed("recommend small.yaml --users people.csv --top 5");
+  const Result all = workspace.succeed("recommend small.yaml --user-features people.csv --top 5");
   expect_in(all.err, {"3 users have no known items; their recommendations are based on features alone",
                       "1 users have no known items and no known features (old)"});
   auto lists = list_count(all.out);
@@ -50,8 +50,9 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
 
   const std::string item = lists["ann"][0].substr(0, lists["ann"][0].find(' '));
   workspace.write("new.csv", "ann," + item + "\nzoe," + item + "\nbob,nowhere\n");
-  const Result some = workspace.succeed("recommend small.yaml --input new.csv --users people.csv --top 5");
-  expect_in(some.err, {"--users people.csv: 1 users are not in the table (zoe)"});
+  const Result some =
+      workspace.succeed("recommend small.yaml --input new.csv --user-features people.csv --top 5");
+  expect_in(some.err, {"--user-features people.csv: 1 users are not in the table (zoe)"});
   const auto with_items = list_count(some.out);
   ASSERT_EQ(with_items.size(), 3U);
   EXPECT_EQ(with_items.at("bob"), lists["bob"]);
@@ -65,22 +66,22 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   workspace.succeed(command + "2.tsv", 2);
   EXPECT_EQ(workspace.read("1.tsv"), workspace.read("2.tsv"));
 
-  workspace.refuse("recommend small.yaml --set model.features=off --top 3",
-                   "user features, but model.features is off; set it to auto");
+  workspace.refuse("recommend small.yaml --set model.user_features=off --top 3",
+                   "user features, but model.user_features is off; set it to auto");
 }
 
 TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {
   workspace.succeed("small.yaml --train --quiet");
   workspace.write("people.csv", "user,age,country\nann,1,1\n");
-  workspace.refuse("recommend small.yaml --users people.csv",
-                   "best.h5 was trained without user features; omit --users");
-  workspace.refuse("recommend small.yaml --users people.csv --split test", "--users");
+  workspace.refuse("recommend small.yaml --user-features people.csv",
+                   "best.h5 was trained without user features; omit --user-features");
+  workspace.refuse("recommend small.yaml --user-features people.csv --split test", "--user-features");
 
   make_run_with_features(workspace);
-  const std::string off = " --set model.features=off --set train.epochs=1 ";
+  const std::string off = " --set model.user_features=off --set train.epochs=1 ";
   workspace.succeed("small.yaml --train --quiet" + off);
-  workspace.refuse("recommend small.yaml --users people.csv" + off,
-                   "was trained without user features; omit --users");
+  workspace.refuse("recommend small.yaml --user-features people.csv" + off,
+                   "was trained without user features; omit --user-features");
 }
 
 TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
@@ -98,7 +99,7 @@ TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
   workspace.write("people.csv", "user,age,country\nann,1,3\nbob,2,\neve,,\n");
   workspace.write("new.csv", "ann," + item + "\nbob,nowhere\neve," + item + "\n");
   workspace.succeed(
-      "recommend small.yaml --input new.csv --users people.csv --keep-seen --top 80 "
+      "recommend small.yaml --input new.csv --user-features people.csv --keep-seen --top 80 "
       "--quiet --output top.tsv");
   expect_same_scores(workspace, "small", "people.csv", 240);
 }

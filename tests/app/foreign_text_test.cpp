@@ -40,7 +40,7 @@ class ForeignText : public ProgramTest {
         "prepare: {min_user_items: 1, validation_users: 2, test_users: 2}}\n"
         "model: {hidden: [4], latent: 2}\n"
         "train: {epochs: 1, batch_size: 8, annealing: {steps: 2}}\n"
-        "validation: {metrics: [ndcg@2], select: ndcg@2}\n"
+        "evaluation: {metrics: [ndcg@2]}\nvalidation: {select: ndcg@2}\n"
         "device: cpu\n");
   }
 
@@ -74,7 +74,7 @@ TEST_F(ForeignText, IsEscapedInErrorsOfEveryCommand) {
   expect_escaped("prepare c.yaml --strict", 2);
   expect_escaped("prepare c.yaml --set $'data.source.format=\\e[31m'", 2);
   expect_escaped("c.yaml --set $'train.\\e[31m=1'", 2);
-  expect_escaped("c.yaml --set $'validation.metrics=[\"\\\\e[31m@1\"]'", 2);
+  expect_escaped("c.yaml --set $'evaluation.metrics=[\"\\\\e[31m@1\"]'", 2);
   expect_escaped("c.yaml $'--\\e[31m'", 2);
   expect_escaped("synthesize o.h5 --users $'\\e[31m'", 2);
   expect_escaped("inspect $'\\e[31m.h5'", 2);
@@ -121,7 +121,7 @@ TEST_F(ForeignText, MessagesQuoteAtMost200BytesOfIt) {
   workspace.write("other.csv", "user" + longest + ",item" + longest + "\n1,2\n");
   for (const std::string& arguments : std::vector<std::string>{
            "prepare c.yaml --set data.source.path=other.csv", "c.yaml --set train." + longest + "=1",
-           "c.yaml --set train.epochs=" + longest, "c.yaml --set 'validation.metrics=[" + longest + "@1]'",
+           "c.yaml --set train.epochs=" + longest, "c.yaml --set 'evaluation.metrics=[" + longest + "@1]'",
            "c.yaml --set 'validation.select=" + longest + "'",
            "recommend c.yaml --set data.source.format=" + longest})
     expect_short(workspace.refuse(arguments + settings, ""));

@@ -207,15 +207,17 @@ TEST_F(Finished, WatchdogLogsTheStallThatEndsTheRun) {
   for (const std::string strategy : {"allreduce", "parameter_server"}) {
     const Result result = workspace.interrupted(
         "$MPIRUN -np 2 $PROGRAM small.yaml --quiet "
-        "--set 'distributed={stall_warning: 1, timeout: 2, validation_timeout: 2, strategy: " +
-            strategy + "}'",
+        "--set 'watchdog={warning_seconds: 1, timeout_seconds: 2, evaluation_timeout_seconds: 2}' "
+        "--set distributed.strategy=" +
+            strategy,
         "kill -STOP $(pgrep -P $job | tail -n 1)");
     EXPECT_EQ(count(result.out, "code 0"), 0) << result.out << result.err;
-    expect_in(result.err, {"rank 1 on ", "distributed.timeout"});
+    expect_in(result.err, {"rank 1 on ", "watchdog.timeout_seconds"});
     const auto failed = events_of_small_run(workspace, "failed");
     ASSERT_EQ(failed.size(), 1U) << result.err;
-    expect_in(io::get_string(failed[0], "reason"),
-              {"has sent no heartbeat for ", "The run ends, because the limit is 2 s (distributed.timeout)"});
+    expect_in(
+        io::get_string(failed[0], "reason"),
+        {"has sent no heartbeat for ", "The run ends, because the limit is 2 s (watchdog.timeout_seconds)"});
   }
 }
 

@@ -142,7 +142,7 @@ void TempWorkspace::make_small_run(int users) const {
         "data: {file: data.h5, virtual_shards: 4}\n"
         "model: {hidden: [16], latent: 8}\n"
         "train: {epochs: 2, batch_size: 40, precision: fp32, annealing: {steps: 10}}\n"
-        "validation: {metrics: [ndcg@10, recall@5], select: ndcg@10}\n"
+        "evaluation: {metrics: [ndcg@10, recall@5]}\nvalidation: {select: ndcg@10}\n"
         "device: cpu\n");
 }
 

@@ -118,7 +118,7 @@ TEST_F(SimilarItems, LowerColumnWinsTiesAndTitlesAreAdded) {
                   "data: {file: t.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
                   "{validation_users: 4, test_users: 4}}\n"
                   "model: {type: item_knn}\n"
-                  "validation: {metrics: [ndcg@2], select: ndcg@2}\n");
+                  "evaluation: {metrics: [ndcg@2]}\nvalidation: {select: ndcg@2}\n");
   workspace.succeed("prepare titled.yaml --quiet");
   workspace.succeed("titled.yaml --train --quiet");
   const auto ids = io::CheckpointFile(workspace.path("runs/titled/checkpoints/best.h5")).dataset().item_ids;

@@ -16,7 +16,7 @@ TEST_F(CInterface, ListsAreThoseOfTheProgram) {
     expect_lists_of_program(request_, "");
     request_.reasons = 2;
     request_.keep_seen = 1;
-    expect_lists_of_program(request_, "--explain 2 --keep-seen");
+    expect_lists_of_program(request_, "--reasons 2 --keep-seen");
     request_.reasons = request_.keep_seen = 0;
     // Items by id, and categories that limit them.
     const std::vector<std::int32_t> included = {1, 5, 20, 21, 22, 23, 40, 41, 59}, excluded = {21};

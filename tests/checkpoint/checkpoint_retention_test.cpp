@@ -76,7 +76,7 @@ TEST_F(CheckpointRetention, OrderIsByStepAndNotByFileTime) {
                                      time += std::chrono::hours(1));
   }
   state_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
-  set({"train.epochs=4", "run.checkpoint_every.epochs=1", "run.keep=3"});
+  set({"train.epochs=4", "run.checkpoint_every.epochs=1", "run.keep_checkpoints=3"});
   train_on(1);
   EXPECT_EQ(names(),
             (std::vector<std::string>{"epoch-0003.h5", "epoch-0004.h5", "step-00000016.h5", "best.h5"}));

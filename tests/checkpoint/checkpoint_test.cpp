@@ -1,4 +1,6 @@
+#include <vaecf/base/version.hpp>
 #include <vaecf/comm/collective_checks.hpp>
+#include <vaecf/config/config.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 
 #include <limits>
@@ -45,7 +47,8 @@ TEST_F(Checkpoint, ContainsWeightsMomentsAndState) {
   options_.train.seed = (std::uint64_t{1} << 63) + 5;
   save(2, file("a.h5"));
   const io::CheckpointFile checkpoint(file("a.h5"));
-  EXPECT_EQ(checkpoint.attribute<std::int64_t>("format_version"), 2);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("format_version"), 3);
+  EXPECT_EQ(io::writer_of(checkpoint.attributes()), written_by());
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("step"), 6);
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("epoch"), 1);
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 0);
@@ -57,7 +60,7 @@ TEST_F(Checkpoint, ContainsWeightsMomentsAndState) {
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("items"), 60);
   EXPECT_EQ(checkpoint.attribute<std::string>("model_type"), "mult_vae");
   EXPECT_EQ(checkpoint.attribute<std::string>("model_hidden"), "20");
-  EXPECT_EQ(checkpoint.attribute<std::string>("configuration"), "name: made_up\n");
+  EXPECT_EQ(checkpoint.attribute<std::string>("configuration"), config::stored_text("name: made_up\n"));
   EXPECT_EQ(checkpoint.attribute<std::string>("dataset_checksum"),
             io::DatasetFile(options_.data.file).fingerprint());
   EXPECT_EQ(tensors_in(file("a.h5")), saved_);

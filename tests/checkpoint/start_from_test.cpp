@@ -179,7 +179,7 @@ TEST_F(StartFrom, WarnsIfOneOfTheDatasetsHasNoWeights) {
     state_.start_from.clear();
     run(1, "old");
     state_.start_from = checkpoints("old") + "/best.h5";
-    EXPECT_EQ(io::CheckpointFile(state_.start_from).attributes().contains("weights"), before);
+    EXPECT_EQ(io::CheckpointFile(state_.start_from).attributes().contains("interaction_weights"), before);
     for (const bool now : {false, true}) {
       SCOPED_TRACE(::testing::Message() << before << " " << now);
       options_.data.file = make_items("new.h5", 9, new_ids, false, now);

@@ -60,7 +60,7 @@ data: {file: data.h5}
 device: cpu
 model: {hidden: [64], latent: 16}
 train: {epochs: $1, batch_size: 100, precision: fp32}
-validation: {metrics: [ndcg@100]}
+evaluation: {metrics: [ndcg@100]}
 ${2:-}
 TEXT
   "$program" synthesize data.h5 --users 1500 --items 1000 --seed 3 >data.log 2>&1 || fail 'synthesize failed'

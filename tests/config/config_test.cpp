@@ -31,7 +31,7 @@ TEST(Config, ReadsEveryKindOfValue) {
       "  epochs: +3\n"
       "  optimizer: {type: sgd, learning_rate: 1e-2}\n"
       "  seed: 18446744073709551615\n"
-      "validation: {metrics: [recall@5, ndcg@10], select: recall@5}\n"
+      "evaluation: {metrics: [recall@5, ndcg@10]}\nvalidation: {select: recall@5}\n"
       "backend: {resident: off}\n");
   EXPECT_EQ(config.options.name, "small");
   EXPECT_EQ(config.source.format, "delimited");
@@ -78,7 +78,7 @@ TEST(Config, CheckpointEveryAndAnnealingHaveExactlyOneUnit) {
   EXPECT_EQ(every("run: {checkpoint_every: {steps: 100}}").steps, 100);
   EXPECT_EQ(every("run: {checkpoint_every: {steps: 100}}").epochs, 0);
   const CheckpointEvery minutes =
-      every("run: {checkpoint_every: 2, keep: 3}", {"run.checkpoint_every.minutes=0.5"});
+      every("run: {checkpoint_every: 2, keep_checkpoints: 3}", {"run.checkpoint_every.minutes=0.5"});
   EXPECT_EQ(minutes.minutes, 0.5);
   EXPECT_EQ(minutes.epochs, 0);
   for (const char* text : {"run: {checkpoint_every: 0}", "run: {checkpoint_every: auto}",
@@ -165,10 +165,10 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
           {"name: x\ntrain:\n\tepochs: 1\n", "3: not valid YAML: a tab before the key; use spaces"},
           {"name: a\n---\nname: b\n", " contains several YAML documents; use one per file"},
           {",", " contains several YAML documents; use one per file"},  // YAML::LoadAll does not terminate
-          {"validation:\n  metrics: [ndcg@10]\n  select: recall@5\n",
-           "3: validation.select must be last or one of validation.metrics (ndcg@10), got recall@5"},
-          {"validation:\n  metrics: [ndcg@10]\n",
-           "2: validation.select must be last or one of validation.metrics (ndcg@10), got ndcg@100"},
+          {"evaluation: {metrics: [ndcg@10]}\nvalidation:\n  select: recall@5\n",
+           "3: validation.select must be last or one of evaluation.metrics (ndcg@10), got recall@5"},
+          {"evaluation:\n  metrics: [ndcg@10]\n",
+           "2: validation.select must be last or one of evaluation.metrics (ndcg@10), got ndcg@100"},
           {"model:\n  ease:\n    relax: [0, 0.4]\n    kept_weight: 2\n",
            "4: model.ease.kept_weight and model.ease.relax both have values other than 0; set one of them to 0"}})
     EXPECT_EQ(refusal(text), "c.yaml:" + message);
@@ -206,8 +206,8 @@ TEST(Config, ValuesOutOfRangeAreErrors) {
                            "train: {optimizer: {beta1: 0.99999999}}",
                            "model: {latent: 2000000}",
                            "model: {hidden: [2000000]}",
-                           "run: {keep: 0}",
-                           "distributed: {servers: 0}",
+                           "run: {keep_checkpoints: 0}",
+                           "distributed: {parameter_server: {servers: 0}}",
                            "train: {annealing: {steps: 0}}",
                            "model: {dropout: -0.1}",
                            "model: {dropout: 1e999}",
@@ -218,10 +218,10 @@ TEST(Config, ValuesOutOfRangeAreErrors) {
                            "name: a/b",
                            "name: ..",
                            "name: \"a\\0b\"",
-                           "validation: {metrics: []}",
-                           "validation: {metrics: [ndcg@100, ndcg@100]}",
-                           "validation: {metrics: [ndcg@0], select: last}",
-                           "validation: {metrics: [no_metric@5], select: last}",
+                           "evaluation: {metrics: []}",
+                           "evaluation: {metrics: [ndcg@100, ndcg@100]}",
+                           "evaluation: {metrics: [ndcg@0]}\nvalidation: {select: last}",
+                           "evaluation: {metrics: [no_metric@5]}\nvalidation: {select: last}",
                            "backend: {threads: 5000}",
                            "distributed: {bucket_mib: 0}"})
     EXPECT_NE(refusal(text).find(" must be "), std::string::npos) << text << " -> " << refusal(text);
@@ -234,10 +234,12 @@ TEST(Config, ResumeRequiresTheSameRun) {
     return message_of<InputError>([&] { require_resumable(now, "c.h5", config.text, log); });
   };
   EXPECT_EQ(refused(config), "(nothing thrown)");
-  EXPECT_EQ(refused(read("train: {epochs: 9, patience: 2, precision: bf16}\nmodel: {latent: 8}\nname: other\n"
-                         "validation: {every: 2}\nrun: {keep: 4}\ndistributed: {optimizer: sharded}\n"
-                         "device: cpu\ndata: {file: elsewhere.h5}")),
-            "(nothing thrown)");
+  EXPECT_EQ(
+      refused(
+          read("train: {epochs: 9, patience: 2, precision: bf16}\nmodel: {latent: 8}\nname: other\n"
+               "validation: {every: 2}\nrun: {keep_checkpoints: 4}\ndistributed: {optimizer_state: sharded}\n"
+               "device: cpu\ndata: {file: elsewhere.h5}")),
+      "(nothing thrown)");
   for (const char* text : {"model: {latent: 9}", "model: {latent: 8}\ntrain: {batch_size: 7}",
                            "model: {latent: 8}\ndata: {virtual_shards: 8}",
                            "model: {latent: 8}\ntrain: {annealing: {cap: 0.5}}"}) {
@@ -275,7 +277,7 @@ TEST(Config, LongValuesAreTruncatedInErrors) {
     EXPECT_NE(refusal(text), "(nothing thrown)");
   }
   for (const std::string& text : {data, data + "=1", "name=[" + data, "train.epochs=" + data}) {
-    EXPECT_LT(refusal("", {text}).size(), 350U) << refusal("", {text});
+    EXPECT_LT(refusal("", {text}).size(), 370U) << refusal("", {text});
   }
 }
 
@@ -314,9 +316,9 @@ TEST(Config, UnreadablePathIsNamedInTheError) {
 TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
   const std::string text =
       "train:\n  batch_size: 7\n  annealing: {steps: 5, cap: 0.5}\n  nonsense: 3\n"
-      "model: {banana: {split: 1}, latent: 8}\n"
+      "model: {latent: 8}\n"
       "data: {virtual_shards: 3, file: 7.h5, elsewhere: 1}\n"
-      "run: {checkpoint_every: 1000000h, keep: none}\nvalidation: {select: another}\nfuture: [1, 2]\n";
+      "run: {checkpoint_every: 1000000h, keep_checkpoints: none}\nvalidation: {select: another}\nfuture: [1, 2]\n";
   const Config stored = parse_stored(text, "c.h5");
   const Config now = parse(
       "train: {batch_size: 7, annealing: {steps: 5, cap: 0.5}}\nmodel: {latent: 8}\n"
@@ -324,9 +326,11 @@ TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
       "now");
   EXPECT_TRUE(differences(stored, now).empty());
   const std::vector<std::string> notes = {
-      "c.h5:4: train.nonsense is not a key", "c.h5:5: model.banana is not a key",
-      "c.h5:6: data.elsewhere is not a key", "c.h5:7: run.checkpoint_every.epochs must be auto or an integer",
-      "c.h5:7: run.keep must be an integer", "c.h5:8: validation.select must be",
+      "c.h5:4: train.nonsense is not a key",
+      "c.h5:6: data.elsewhere is not a key",
+      "c.h5:7: run.checkpoint_every.epochs must be auto or an integer",
+      "c.h5:7: run.keep_checkpoints must be an integer",
+      "c.h5:8: validation.select must be",
       "c.h5:9: future is not a key",
   };
   ASSERT_EQ(stored.notes.size(), notes.size());
@@ -339,6 +343,35 @@ TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
                     log);
   EXPECT_THROW(require_resumable(now, "c.h5", "train: {batch_size: many}", log), InputError);
   EXPECT_THROW(require_resumable(now, "c.h5", "data: {virtual_shards: many}", log), InputError);
+}
+
+TEST(OtherVersions, UnknownKeysOfTheModelAreRefused) {
+  for (const char* const key :
+       {"model: {activation: gelu}", "model: {layer_norm: true}", "model.elsa.bias: 1",
+        "{model: {type: ease, ease: {l2: 7, rank: 3}}}", "model: {type: transformer}"}) {
+    SCOPED_TRACE(key);
+    expect_in(message_of<InputError>([&] { parse_stored(key, "c.h5"); }), {"c.h5:1: model."});
+    EXPECT_THROW(parse_served(key, "c.h5", {}), InputError);
+  }
+  expect_in(message_of<InputError>([&] { parse_stored("model: {activation: gelu}", "c.h5"); }),
+            {"model.activation is not a key", "use that version"});
+}
+
+TEST(OtherVersions, CheckpointsStoreOnlyTheKeysOfTheirModel) {
+  const auto stores = [](const std::string& type, const char* name) {
+    const std::string text = stored_text(format("model: {{type: {}, ease: {{l2: 7}}}}", type));
+    return text.find(format("  {}:", name)) != std::string::npos;
+  };
+  for (const char* const own : {"type", "latent", "hidden"}) EXPECT_TRUE(stores("mult_vae", own)) << own;
+  for (const char* const other : {"ease", "item_knn", "recvae", "elsa", "low_rank"})
+    EXPECT_FALSE(stores("mult_vae", other)) << other;
+  for (const char* const own : {"type", "ease", "l2", "low_rank"}) EXPECT_TRUE(stores("ease", own)) << own;
+  for (const char* const other : {"hidden", "latent", "elsa", "item_knn"})
+    EXPECT_FALSE(stores("ease", other)) << other;
+  // What is not stored has no effect on the model.
+  EXPECT_TRUE(differences(parse_stored(stored_text("{name: a, train: {epochs: 3}}"), "c.h5"),
+                          read("{name: a, train: {epochs: 3}}"))
+                  .empty());
 }
 
 }  // namespace

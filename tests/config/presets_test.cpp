@@ -63,7 +63,7 @@ TEST(Presets, HavePublishedHyperparameters) {
             "model.ease.search=off"}},
           {"models/ease-gowalla", {"model.ease.neighbors=300"}},
           {"models/item-knn-gowalla", {"model.item_knn.target_power=0.4"}},
-          {"gowalla", {"data.prepare.split=given", "validation.metrics=[recall_n@20, ndcg@20]"}}}) {
+          {"gowalla", {"data.prepare.split=given", "evaluation.metrics=[recall_n@20, ndcg@20]"}}}) {
     const std::string file = std::string(VAECF_CONFIG_FOLDER) + "/" + preset + ".yaml";
     for (const Difference& other : differences(load(file, published), load(file)))
       ADD_FAILURE() << preset << ": " << other.key << " is " << other.second << " instead of " << other.first;

@@ -57,7 +57,7 @@ TEST_F(Provenance, EveryKeyOfSourceAndPrepareChangesItOrIsExempt) {
   std::vector<Overrides> contexts{{"data.source.format=delimited", "data.prepare.split=given"},
                                   {"data.source.format=delimited", "data.prepare.split=time"},
                                   {"data.source.format=delimited", "data.prepare.split=stable"},
-                                  {"data.source.format=delimited", "data.prepare.features=[country]"},
+                                  {"data.source.format=delimited", "data.prepare.user_features=[country]"},
                                   {"data.source.format=delimited", "data.prepare.item_features=[genres]"}};
   for (const std::string& format : data::source_formats())
     contexts.push_back({"data.source.format=" + format});

@@ -106,11 +106,11 @@ const std::map<std::string, std::string> always_used{
     {"data.source.path", "there is no source without it"},
     {"data.source.items.title_column", "the table of items is read for it alone"},
     {"data.prepare.duplicates", "any source may repeat a pair, or refuses sum and max"},
-    {"data.prepare.weights", "a source without ratings refuses it"},
+    {"data.prepare.interaction_weights", "a source without ratings refuses it"},
     {"data.prepare.split", "the others depend on it"},
-    {"data.prepare.features", "a source without a table refuses it"},
+    {"data.prepare.user_features", "a source without a table refuses it"},
     {"data.prepare.item_features", "a source without a table refuses it"},
-    {"data.prepare.new_items", "prepare refuses it without item_features"},
+    {"data.prepare.new_item_fraction", "prepare refuses it without item_features"},
     {"data.prepare.seed", "the order of users, except for pro_sg"},
     {"data.prepare.compression", "of the file"},
     {"data.prepare.memory_gib", "of the program"}};
@@ -168,12 +168,13 @@ TEST_F(UnusedKeys, KeysThatNeedOthersAreUsedWithThem) {
   const std::string folder = folder_.path().string();
   for (const auto& [key, others] : std::map<std::string, Overrides>{
            {"data.source.file=train.csv", {"data.source.format=delimited", "data.source.path=" + folder}},
-           {"data.source.users.file=x", {"data.prepare.features=[a]", "data.source.users.path=" + folder}},
+           {"data.source.users.file=x",
+            {"data.prepare.user_features=[a]", "data.source.users.path=" + folder}},
            {"data.source.items.file=x",
             {"data.prepare.item_features=[a]", "data.source.items.path=" + folder}},
            {"data.source.items.separator=;", {"data.source.items.title_column=name"}},
            {"data.prepare.feature_hashes=3", {"data.prepare.item_features=[a]"}},
-           {"data.prepare.feature_buckets=3", {"data.prepare.features=[a]"}},
+           {"data.prepare.feature_buckets=3", {"data.prepare.user_features=[a]"}},
            {"data.prepare.repeat_filters=true", {"data.prepare.min_item_users=2"}}}) {
     for (const bool with : {false, true}) {
       Overrides overrides{"data.source.format=movielens_csv",
@@ -192,11 +193,13 @@ const std::map<std::string, std::string> used_in_training{
     {"data.file", "the dataset"},
     {"model.type", "the others depend on it"},
     {"model.low_rank.factors", "of the baselines, too"},
+    {"evaluation.", "of the test, too"},
     {"validation.", "of the test, too"},
     {"run.", "of the folder and the checkpoints"},
     {"benchmark.", "of --benchmark"},
     {"backend.", "of the program"},
-    {"distributed.", "of ranks, of which the configuration states no number"}};
+    {"distributed.", "of ranks, of which the configuration states no number"},
+    {"watchdog.", "of ranks, too"}};
 
 TEST(UnusedKeysOfTraining, EveryKeyIsListedForOtherModelsAndSettings) {
   std::vector<Overrides> contexts{{},
@@ -209,8 +212,9 @@ TEST(UnusedKeysOfTraining, EveryKeyIsListedForOtherModelsAndSettings) {
     contexts.push_back({format("model.type={}", name)});
   for (const Overrides& context : contexts)
     EXPECT_EQ(unused_keys(parse("", "c.yaml", context), Command::train), std::vector<std::string>());
-  const std::set<std::string> of_servers{"distributed.servers", "distributed.updates",
-                                         "distributed.staleness"};
+  const std::set<std::string> of_servers{"distributed.parameter_server.servers",
+                                         "distributed.parameter_server.updates",
+                                         "distributed.parameter_server.staleness"};
   for (const Key& key : all_keys()) {
     if (is_of_prepare(key.path) || key.path == "model.type") continue;
     std::size_t listed = 0;
@@ -224,11 +228,12 @@ TEST(UnusedKeysOfTraining, EveryKeyIsListedForOtherModelsAndSettings) {
           return entry.first.ends_with('.') ? key.path.starts_with(entry.first) : key.path == entry.first;
         });
     EXPECT_NE(listed > 0, always && !of_servers.contains(key.path)) << key.path;
-    EXPECT_TRUE(listed < contexts.size() || key.path == "distributed.staleness") << key.path;
+    EXPECT_TRUE(listed < contexts.size() || key.path == "distributed.parameter_server.staleness") << key.path;
   }
-  const auto staleness = parse("", "c.yaml",
-                               Overrides{"distributed.strategy=parameter_server",
-                                         "distributed.updates=asynchronous", "distributed.staleness=2"});
+  const auto staleness = parse(
+      "", "c.yaml",
+      Overrides{"distributed.strategy=parameter_server", "distributed.parameter_server.updates=asynchronous",
+                "distributed.parameter_server.staleness=2"});
   EXPECT_EQ(unused_keys(staleness, Command::train), std::vector<std::string>());
 }
 

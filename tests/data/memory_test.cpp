@@ -80,17 +80,17 @@ TEST_F(Memory, EverySplitMethodIsIndependentOfTheLimit) {
   use_csv();
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::leave_one_out,
                                   SplitMethod::ratio, SplitMethod::time}) {
-    for (const Holdout holdout : {Holdout::random, Holdout::last}) {
-      if (holdout == Holdout::last && split != SplitMethod::leave_one_out && split != SplitMethod::ratio)
+    for (const HeldOut held_out : {HeldOut::random, HeldOut::last}) {
+      if (held_out == HeldOut::last && split != SplitMethod::leave_one_out && split != SplitMethod::ratio)
         continue;
-      SCOPED_TRACE(to_string(split) + ", " + to_string(holdout));
+      SCOPED_TRACE(to_string(split) + ", " + to_string(held_out));
       options_.split = split;
-      options_.holdout = holdout;
+      options_.held_out = held_out;
       expect_the_same();
     }
   }
   use_csv(700);
-  options_.holdout = Holdout::random;
+  options_.held_out = HeldOut::random;
   options_.min_item_users = 4;
   options_.min_user_items = 1;
   options_.validation_users = 20;

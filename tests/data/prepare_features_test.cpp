@@ -49,7 +49,7 @@ class PrepareFeatures : public test::PrepareTest {
     for (const std::string part : {"train", "validation", "test"}) {
       const Integers ids = users(part).numbers;
       ASSERT_EQ(ids.empty(), file().rows(part == "train" ? part : part + "/held_out") == 0) << part;
-      const Csr features = rows(part + "/features");
+      const Csr features = rows(part + "/user_features");
       ASSERT_EQ(features.rows(), std::ssize(ids)) << part;
       for (std::size_t u = 0; u < ids.size(); ++u) {
         Numbers expected;
@@ -68,11 +68,11 @@ TEST_F(PrepareFeatures, EachUserGetsTheFeaturesOfTheTable) {
     EXPECT_EQ(file().features(), 2 * 16 + 2 * 16);
     EXPECT_EQ(std::get<std::string>(file().attributes().at("feature_hashing")),
               "xxh64 1\n2 16 gender\n2 16 occupation");
-    EXPECT_EQ(file().rows("test/features"), 6);
+    EXPECT_EQ(file().rows("test/user_features"), 6);
   }
   options_.split = SplitMethod::time;  // users in several parts are counted once
   run_and_expect_rows();
-  EXPECT_EQ(file().rows("test/features"), 6);
+  EXPECT_EQ(file().rows("test/user_features"), 6);
   EXPECT_EQ(report_.features.members, known_users);
   EXPECT_EQ(report_.features.matched, known_users - 1);
   EXPECT_EQ(report_.features.columns[1].members, known_users - 1);
@@ -82,7 +82,7 @@ TEST_F(PrepareFeatures, WeakSplitsLinkTheTrainFeatures) {
   for (const SplitMethod split : {SplitMethod::leave_one_out, SplitMethod::ratio}) {
     options_.split = split;
     run_and_expect_rows();
-    EXPECT_EQ(file().rows("test/features"), known_users);
+    EXPECT_EQ(file().rows("test/user_features"), known_users);
   }
   options_.validation_users = 0;
   run_and_expect_rows();
@@ -162,8 +162,9 @@ TEST_F(PrepareFeatures, DatasetIsRemadeOnlyIfOptionsOrTableChange) {
 
 TEST_F(PrepareFeatures, RejectedTablesLeaveNoFile) {
   options_.features = {"gender", "shoe size"};
-  expect_in(refusal(), {"users.dat:1: there is no column 'shoe size', which data.prepare.features names; the "
-                        "table has 5 columns (user, gender, age, occupation, zip)"});
+  expect_in(refusal(),
+            {"users.dat:1: there is no column 'shoe size', which data.prepare.user_features names; the "
+             "table has 5 columns (user, gender, age, occupation, zip)"});
   options_.features = {"gender", "1"};
   expect_in(refusal(), {"'gender' is listed twice"});
   options_.features = {"gender"};

@@ -58,7 +58,7 @@ class PrepareNewItems : public PrepareItems {
 // and 29, and features: computed with Python's xxhash.
 TEST_F(PrepareItems, ItemsOfTheTableWithoutATrainEventFollowInTheOrderOfTheirHashes) {
   options_.split = SplitMethod::leave_one_out;
-  options_.holdout = Holdout::last;
+  options_.held_out = HeldOut::last;
   use_table("23,\n24,Drama\n21,Comedy|Action\n20,Action\nA,Action\n29,Drama|Comedy\n");
   run("1,20\n1,21\n1,22\n2,21\n2,20\n2,23\n");
   EXPECT_EQ(items(), (Texts{"20", "21", "29", "24", "23"}));
@@ -185,7 +185,7 @@ TEST_F(PrepareItems, GivenSplitsKeepTheirItemsAndCannotLoseThem) {
   EXPECT_EQ(file().new_items(), 3);
   EXPECT_EQ(items_of("test/held_out"), (ItemsOf{{"1", {"22", "24"}}, {"2", {"20"}}}));
   options_.new_items = 0.1;
-  expect_in(refusal(), {"data.prepare.new_items removes train events", "data.prepare.split: given"});
+  expect_in(refusal(), {"data.prepare.new_item_fraction removes train events", "data.prepare.split: given"});
 }
 
 TEST_F(PrepareNewItems, DrawnItemsLeaveTrainAndFoldInAndBecomeTargets) {
@@ -277,7 +277,7 @@ TEST_F(PrepareNewItems, NeedATableOfItemsWithSomeOfTheIds) {
   expect_in(refusal(),
             {"data.prepare.item_features requires a table of items, but data.source.items.path is not set"});
   options_.item_features = {};
-  expect_in(refusal(), {"data.prepare.new_items requires data.prepare.item_features"});
+  expect_in(refusal(), {"data.prepare.new_item_fraction requires data.prepare.item_features"});
 }
 
 TEST_F(PrepareNewItems, DatasetIsRemadeOnlyIfOptionsOrTableChange) {

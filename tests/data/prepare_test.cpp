@@ -58,7 +58,7 @@ TEST_F(Prepare, ReportAndAttributesMatchTheWrittenDataset) {
 
   const auto whole = [](std::int64_t value) { return io::Attribute(value); };
   const std::vector<std::pair<std::string, io::Attribute>> expected{
-      {"format_version", whole(2)},   {"name", "tiny"},
+      {"format_version", whole(3)},   {"name", "tiny"},
       {"users", whole(30)},           {"items", file().items()},
       {"interactions", interactions}, {"min_rating", 4.0},
       {"min_user_items", whole(5)},   {"min_item_users", whole(0)},
@@ -93,7 +93,7 @@ TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
   options_.split = SplitMethod::liang2018;
   expect({"source.path", "prepare.min_rating", "prepare.seed", "prepare.held_out_fraction",
           "prepare.duplicates"},
-         {"source.separator", "source.list_starts_with", "source.test_path", "prepare.holdout",
+         {"source.separator", "source.list_starts_with", "source.test_path", "prepare.held_out",
           "prepare.dates", "prepare.feature_hashes", "source.users.path", "source.time_column",
           "source.users.value_separator", "source.file"});
   source_.path = folder_.path("");
@@ -112,8 +112,8 @@ TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
   source_.rating_column = "stars";
   expect({"prepare.min_rating", "source.time_column"}, {});
   options_.split = SplitMethod::ratio;
-  options_.holdout = Holdout::last;
-  expect({"source.time_column", "prepare.holdout"}, {});
+  options_.held_out = HeldOut::last;
+  expect({"source.time_column", "prepare.held_out"}, {});
   options_.split = SplitMethod::stable;
   expect({"prepare.test_fraction", "prepare.held_out_fraction"}, {"prepare.test_users"});
   source_.format = "json_lines";

@@ -157,7 +157,7 @@ TEST_F(RandomSplits, PartsOfStableDependOnTheUserAlone) {
 }
 
 TEST_F(RandomSplits, WeakOnesHoldOutTheLastItemsOfEachUser) {
-  options_.holdout = Holdout::last;
+  options_.held_out = HeldOut::last;
   for (const SplitMethod split : {SplitMethod::leave_one_out, SplitMethod::ratio}) {
     options_.split = split;
     options_.held_out_fraction = 0.3;

@@ -25,7 +25,7 @@ const std::string events =
     "5,10,1\n5,11,2\n5,12,3\n5,13,4\n5,14,5\n5,15,6\n5,16,7\n";
 
 TEST_F(Weak, LastPickHoldsOutTheLatestEvents) {
-  options_.holdout = Holdout::last;
+  options_.held_out = HeldOut::last;
   source_.time_column = "2";
   run(events);
   EXPECT_EQ(items_of("test/fold_in"), train());

@@ -132,7 +132,7 @@ TEST_F(Synthesize, HistoriesAndFeaturesPredictMoreThanPopularity) {
     return counts;
   };
   const auto of_item = counts_with("train", file.items());
-  const auto of_feature = counts_with("train/features", file.features());
+  const auto of_feature = counts_with("train/user_features", file.features());
   std::vector<double> popularity(items);
   for (std::size_t i = 0; i < items; ++i) popularity[i] = of_item[i][i];
   const auto by_popularity = [&](std::int64_t) { return popularity; };
@@ -152,7 +152,7 @@ TEST_F(Synthesize, HistoriesAndFeaturesPredictMoreThanPopularity) {
   EXPECT_GT(cooccurrence, 1.5 * popular);
   EXPECT_LT(cooccurrence, 0.8);
 
-  const Csr features = all_rows(file, "test/features");
+  const Csr features = all_rows(file, "test/user_features");
   const double by_features = ndcg100(file, nullptr, [&](std::int64_t user) {
     std::vector<double> score = popularity;
     for (const std::int32_t f : features.view().row(user)) {
@@ -196,14 +196,14 @@ TEST_F(Synthesize, RejectsSizesOutOfRange) {
   for (const int columns : {-1, 65})
     expect_in(message([&](auto& o) { o.user_columns = columns; }), {"user-columns must be between 0 and 64"});
   EXPECT_TRUE(folder_.empty());
-  EXPECT_EQ(make(small(64)).rows("test/features"), 200);
+  EXPECT_EQ(make(small(64)).rows("test/user_features"), 200);
 }
 
 TEST_F(Synthesize, UserColumnsLeaveInteractionsUnchanged) {
   const io::DatasetFile without = make(small(), "without.h5");
   EXPECT_EQ(without.features(), 0);
-  EXPECT_FALSE(without.attributes().contains("features"));
-  EXPECT_EQ(without.fingerprint(), "f65e8a086357d68e");
+  EXPECT_FALSE(without.attributes().contains("user_features"));
+  EXPECT_EQ(without.fingerprint(), "a8c2e35dc33b6035");
   const io::DatasetFile with = make(small(3), "with.h5");
   EXPECT_EQ(with.features(), 3 * 2 * 16);
   const auto text = std::get<std::string>(with.attributes().at("feature_hashing"));
@@ -211,13 +211,13 @@ TEST_F(Synthesize, UserColumnsLeaveInteractionsUnchanged) {
   for (const std::string& matrix : matrices) {
     EXPECT_EQ(all_rows(with, matrix).columns, all_rows(without, matrix).columns) << matrix;
   }
-  EXPECT_EQ(with.rows("train/features"), 1600);
-  EXPECT_EQ(with.rows("validation/features"), 200);
-  EXPECT_EQ(with.rows("test/features"), 200);
+  EXPECT_EQ(with.rows("train/user_features"), 1600);
+  EXPECT_EQ(with.rows("validation/user_features"), 200);
+  EXPECT_EQ(with.rows("test/user_features"), 200);
   // 5 % are missing; every other value sets two features.
-  EXPECT_NEAR(static_cast<double>(with.entries("train/features")) / 1600, 3 * 2 * 0.95, 0.1);
-  EXPECT_EQ(all_rows(make(small(3), "again.h5"), "test/features").columns,
-            all_rows(with, "test/features").columns);
+  EXPECT_NEAR(static_cast<double>(with.entries("train/user_features")) / 1600, 3 * 2 * 0.95, 0.1);
+  EXPECT_EQ(all_rows(make(small(3), "again.h5"), "test/user_features").columns,
+            all_rows(with, "test/user_features").columns);
 }
 
 TEST(AliasTable, SamplesInProportionToTheWeights) {

@@ -1,4 +1,4 @@
-// data.prepare.weights: the weights of the input, by rating or play count.
+// data.prepare.interaction_weights: the weights of the input, by rating or play count.
 #include <vaecf/data/weights.hpp>
 
 #include <gtest/gtest.h>
@@ -60,7 +60,9 @@ class Weights : public test::SplitTest {
   }
   std::string attribute() const {
     const io::Attributes attributes = file().attributes();
-    return attributes.contains("weights") ? std::get<std::string>(attributes.at("weights")) : "(none)";
+    return attributes.contains("interaction_weights")
+               ? std::get<std::string>(attributes.at("interaction_weights"))
+               : "(none)";
   }
 };
 
@@ -212,8 +214,8 @@ TEST_F(Weights, PairsWithoutAPositiveWeightAreCountedAndDropped) {
     EXPECT_EQ(items_of("train"), (ItemsOf{{"1", {"b"}}, {"2", {"a", "b"}}, {"3", {"a"}}}));
     ASSERT_EQ(report_.issues.size(), 1U);
     const DataIssue& issue = report_.issues[0];
-    EXPECT_EQ(issue.what,
-              "the rating gives no positive weight (data.prepare.weights: " + to_string(rule) + ")");
+    EXPECT_EQ(issue.what, "the rating gives no positive weight (data.prepare.interaction_weights: " +
+                              to_string(rule) + ")");
     EXPECT_EQ(issue.count, 3) << "min_rating acts before: line 6 is no issue";
     EXPECT_TRUE(issue.dropped);
     ASSERT_EQ(issue.examples.size(), 3U);
@@ -267,13 +269,14 @@ TEST_F(Weights, SumsThatFallBeforeACutAreNoInput) {
 TEST_F(Weights, RequireRatings) {
   source_.rating_column = "";
   expect_in(refusal("1,a\n1,b\n"),
-            {"data.prepare.weights: rating requires ratings",
+            {"data.prepare.interaction_weights: rating requires ratings",
              "data.source.format: delimited has none without data.source.rating_column; "
              "use none"});
   source_.format = "adjacency";
   source_.path = folder_.write("train.txt", "1 2 3\n");
   options_.weights = WeightRule::log1p;
-  expect_in(refusal(), {"data.prepare.weights: log1p requires ratings", "adjacency has none; use none"});
+  expect_in(refusal(),
+            {"data.prepare.interaction_weights: log1p requires ratings", "adjacency has none; use none"});
 }
 
 TEST_F(Weights, PartsOfAGivenSplitWeighByTheirOwnRatings) {
@@ -320,7 +323,7 @@ TEST_F(Weights, OfItemsThatAreMadeNewDoNotCount) {
     }
   }
   EXPECT_TRUE(rows("items/features").values.empty());
-  EXPECT_TRUE(rows("train/features").values.empty());
+  EXPECT_TRUE(rows("train/user_features").values.empty());
 }
 
 TEST_F(Weights, AreOptionsOfTheDataset) {

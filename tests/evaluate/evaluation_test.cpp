@@ -48,15 +48,16 @@ TEST(Popularity, MetricsOfAListEqualValuesComputedByHand) {
   const models::Popularity popularity({8, 4, 16, 2, 2, 0}, 16);
   const std::vector<std::int32_t> list = {2, 3, 5, 0};
   const auto value = [&](const char* name) { return popularity.of_list(math::parse_metric(name), list); };
-  EXPECT_DOUBLE_EQ(value("popularity@3"), (16.0 + 2.0 + 0.0) / 3.0);
-  EXPECT_DOUBLE_EQ(value("popularity@10"), (16.0 + 2.0 + 0.0 + 8.0) / 4.0);
-  EXPECT_DOUBLE_EQ(value("tail@3"), 2.0 / 3.0);
-  EXPECT_DOUBLE_EQ(value("tail@4"), 2.0 / 4.0);
+  EXPECT_DOUBLE_EQ(value("mean_popularity@3"), (16.0 + 2.0 + 0.0) / 3.0);
+  EXPECT_DOUBLE_EQ(value("mean_popularity@10"), (16.0 + 2.0 + 0.0 + 8.0) / 4.0);
+  EXPECT_DOUBLE_EQ(value("tail_share@3"), 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(value("tail_share@4"), 2.0 / 4.0);
   EXPECT_DOUBLE_EQ(value("novelty@3"), (0.0 + 3.0 + 4.0) / 3.0);  // item 5 as if it had one user
   EXPECT_DOUBLE_EQ(value("novelty@4"), (0.0 + 3.0 + 4.0 + 1.0) / 4.0);
   EXPECT_EQ(popularity.of_list(math::parse_metric("novelty@4"), {}), 0.0);
   // The most popular item has exactly 80 %.
-  EXPECT_EQ(models::Popularity({1, 4}, 4).of_list(math::parse_metric("tail@2"), std::vector{1, 0}), 0.5);
+  EXPECT_EQ(models::Popularity({1, 4}, 4).of_list(math::parse_metric("tail_share@2"), std::vector{1, 0}),
+            0.5);
 }
 
 using Evaluation = TrainTest;
@@ -67,7 +68,7 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
   std::array<math::MetricSums, 3> sums;
   std::vector<std::int64_t> lists_of_item(60, 0);
   std::set<std::int32_t> first_items;
-  const std::array<std::string, 3> names = {"popularity@10", "tail@3", "novelty@7"};
+  const std::array<std::string, 3> names = {"mean_popularity@10", "tail_share@3", "novelty@7"};
   on_ranks(1, [&](const run::Run& run) {
     const auto network = initial_model(run, 31);
     const data::HeldOutUsers users = data::read_held_out(run.dataset, "validation", 0, 1);
@@ -89,7 +90,7 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
       const auto model = initial_model(run, 8);
       evaluate::Evaluator evaluator(
           run, run.dataset, "validation",
-          {"popularity@10", "tail@3", "novelty@7", "gini@10", "coverage@1", "coverage@10"});
+          {"mean_popularity@10", "tail_share@3", "novelty@7", "gini@10", "coverage@1", "coverage@10"});
       const evaluate::EvaluationResult result = evaluator.evaluate(*model);
       const evaluate::Metrics& found = result.metrics;
       EXPECT_EQ(result.users, 27);

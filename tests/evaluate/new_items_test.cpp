@@ -34,7 +34,7 @@ class NewItems : public TrainTest {
     options_.data.file = file("with.h5");
     options_.model.type = ModelType::ease;
     options_.model.ease = {.l2 = {20.0}, .feature_weight = {100.0}};
-    options_.validation.metrics = {"ndcg@10", "recall@3", "popularity@10", "coverage@10", "gini@5"};
+    options_.validation.metrics = {"ndcg@10", "recall@3", "mean_popularity@10", "coverage@10", "gini@5"};
   }
 
   /// Writes users with tastes u mod 5 for items i mod 5. The taste is also the feature of an item. Without
@@ -127,7 +127,7 @@ TEST_F(NewItems, AreRankedAmongThemselvesByTheirFeatures) {
   const evaluate::NewItemsResult& found = result.model.new_items.value();
   EXPECT_EQ(found.items, 10);
   EXPECT_EQ(found.users, 16);
-  EXPECT_FALSE(found.metrics.contains("popularity@10")) << "not a metric of ranks";
+  EXPECT_FALSE(found.metrics.contains("mean_popularity@10")) << "not a metric of ranks";
 
   // The scores of each user from the stored weights; the user without history has the order of the items.
   const Tensors tensors = tensors_in(options_.best_checkpoint());

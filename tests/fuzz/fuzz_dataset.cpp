@@ -39,15 +39,15 @@ void write(Input& input, test::Hdf5Editor& file) {
   }
   put_something(input, file, "/items/id", false);
   if (input.coin()) {
-    put_some_attribute(input, file, "features");
-    put_rows(input, file, "/train/features");
+    put_some_attribute(input, file, "user_features");
+    put_rows(input, file, "/train/user_features");
   }
   if (input.coin()) {
     put_some_attribute(input, file, "item_features");
     put_some_attribute(input, file, "new_items");
     put_rows(input, file, "/items/features");
   }
-  if (input.coin()) put_something(input, file, "/train/weights", false);
+  if (input.coin()) put_something(input, file, "/train/interaction_weights", false);
 }
 
 void read(const std::string& path) {
@@ -55,7 +55,7 @@ void read(const std::string& path) {
   file.fingerprint();
   for (const auto& [matrix, width] :
        {std::pair("train", file.items() - file.new_items()), std::pair("validation/fold_in", file.items()),
-        std::pair("validation/held_out", file.items()), std::pair("train/features", file.features()),
+        std::pair("validation/held_out", file.items()), std::pair("train/user_features", file.features()),
         std::pair("items/features", file.item_features())})
     require_sound(file.read_rows(matrix, {0, file.rows(matrix)}), file.rows(matrix), width);
   if (file.has_ids("items/id")) file.read_ids("items/id");

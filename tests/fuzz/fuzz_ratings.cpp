@@ -48,7 +48,7 @@ void run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folde
   options.validation_users = 1;
   options.test_users = 1;
   options.split = static_cast<data::SplitMethod>(bytes[1] % 4);  // all except `given`
-  options.holdout = bytes[1] / 4 % 2 == 0 ? data::Holdout::random : data::Holdout::last;
+  options.held_out = bytes[1] / 4 % 2 == 0 ? data::HeldOut::random : data::HeldOut::last;
   options.weights = static_cast<data::WeightRule>(bytes[1] / 16 % 3);
   const data::PrepareFlags mode{.strict = bytes[1] / 8 % 2 == 1};
   const std::string output = folder / "out.h5";

@@ -210,11 +210,11 @@ TEST_F(Checkpoint, RejectsOtherFilesAndFormats) {
   }
   EXPECT_FALSE(is_checkpoint(file("data.h5")));
   EXPECT_FALSE(is_checkpoint(file("missing.h5")));
-  for (const std::uint64_t number : {1, 3}) {
+  for (const std::uint64_t number : {2, 4}) {
     put_bytes(file("c.h5"), testing::sealed_checkpoint("anything", number));
     expect_refused<OtherFormatError>(
         {format(
-            "c.h5: is a checkpoint of format {}, but this version reads format 2 only; train again, or use "
+            "c.h5: is a checkpoint of format {}, but this version reads format 3 only; train again, or use "
             "the version that wrote it",
             number)},
         [&] { CheckpointFile(file("c.h5")); });

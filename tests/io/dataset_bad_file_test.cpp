@@ -18,8 +18,9 @@ using BadDataset = IoTest;
 /// Opens the file and reads every row of every matrix and all ids.
 void read_everything(const std::string& path) {
   const DatasetFile dataset(path);
-  for (const char* name : {"train", "validation/fold_in", "validation/held_out", "test/fold_in",
-                           "test/held_out", "train/features", "validation/features", "items/features"}) {
+  for (const char* name :
+       {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out",
+        "train/user_features", "validation/user_features", "items/features"}) {
     dataset.read_rows(name, {0, dataset.rows(name)});
   }
   for (const char* name : {"items/id", "train/user_id"}) {
@@ -57,7 +58,7 @@ Spoil weights(std::vector<double> values) {
 }
 
 Spoil entry_weights(std::string matrix, std::vector<double> values, hid_t type = H5T_IEEE_F32LE) {
-  return [=](Hdf5Editor& editor) { editor.put_doubles("/" + matrix + "/weights", values, type); };
+  return [=](Hdf5Editor& editor) { editor.put_doubles("/" + matrix + "/interaction_weights", values, type); };
 }
 
 Spoil without_attribute(std::string name) {
@@ -154,8 +155,16 @@ TEST_F(BadDataset, WithInvalidAttributesOrIdsIsRejected) {
           editor.put_double_attribute("items", 6.0);
         },
         {"`items` must be"}},
-       {attribute("format_version", 1), {"its format_version is not 2"}},
-       {attribute("format_version", 3), {"its format_version is not 2"}},
+       {attribute("format_version", 2),
+        {"its format_version is 2, but vaecf_dist", "reads 3 only; prepare it again"}},
+       {attribute("format_version", 4), {"its format_version is 4"}},
+       {[](Hdf5Editor& editor) { editor.put_integer_attribute("requires", 1); },
+        {"requires a program that knows more"}},
+       {[](Hdf5Editor& editor) {
+          editor.put_string_attribute("requires", "soft targets");
+          editor.put_string_attribute("written_by", "vaecf_dist 1.3.0");
+        },
+        {"requires a program that knows soft targets", "it was written by vaecf_dist 1.3.0"}},
        {[](Hdf5Editor& editor) { editor.put_variable_string_attribute("note", "hello"); },
         {"attribute note", "variable length"}},
        {instead("/items/id", &Hdf5Editor::put_variable_strings,
@@ -171,14 +180,14 @@ TEST_F(BadDataset, WithInvalidAttributesOrIdsIsRejected) {
 TEST_F(BadDataset, WithInvalidFeaturesIsRejected) {
   expect_rejected(
       file("bad.h5"), write_known_users,
-      {{integers("/train/features/indices", {0, 6, 1, 2, 4}),
-        {"train/features/indices row 0", "column 6", "0 to 5"}},
-       {integers("/train/features/indptr", {0, 2, 5}), {"train/features has 2 rows, train has 3"}},
-       {integers("/validation/features/indptr", {0, 0, 1}),
-        {"validation/features has 2 rows, validation/fold_in has 1"}},
-       {without("/train/features"), {"train/features has 0 rows, train has 3"}},
-       {without_attribute("features"), {"has train/features, but no attribute `features`"}},
-       {attribute("features", -1), {"`features` must be an integer from 0"}}});
+      {{integers("/train/user_features/indices", {0, 6, 1, 2, 4}),
+        {"train/user_features/indices row 0", "column 6", "0 to 5"}},
+       {integers("/train/user_features/indptr", {0, 2, 5}), {"train/user_features has 2 rows, train has 3"}},
+       {integers("/validation/user_features/indptr", {0, 0, 1}),
+        {"validation/user_features has 2 rows, validation/fold_in has 1"}},
+       {without("/train/user_features"), {"train/user_features has 0 rows, train has 3"}},
+       {without_attribute("user_features"), {"has train/user_features, but no attribute `user_features`"}},
+       {attribute("user_features", -1), {"`user_features` must be an integer from 0"}}});
 }
 
 TEST_F(BadDataset, WithInvalidFeaturesOfItemsIsRejected) {
@@ -201,33 +210,39 @@ TEST_F(BadDataset, WithInvalidWeightsIsRejected) {
     std::vector<double> values{1, 1, 1};
     values.insert(values.end(), of_row_2_and_3.begin(), of_row_2_and_3.end());
     return [=](Hdf5Editor& editor) {
-      editor.remove("/train/weights");
+      editor.remove("/train/interaction_weights");
       entry_weights("train", values, type)(editor);
     };
   };
   expect_rejected(
       file("bad.h5"), write_weighted_dataset,
-      {{train({nan, 1, 1, 1, 1, 1, 1}), {"train/weights row 2: weight nan must be finite and above 0"}},
-       {train({1, 1, 1, infinity, 1, 1, 1}), {"train/weights row 3: weight inf must be"}},
-       {train({1, 1, 1, 1, 1, 1, 0}), {"train/weights row 3: weight 0 must be"}},
-       {train({1, -0.5, 1, 1, 1, 1, 1}), {"train/weights row 3: weight -0.5 must be"}},
-       {train({1, 1, 1, 1, 1, 1, 1e300}, H5T_IEEE_F64LE), {"train/weights row 3: weight inf must be"}},
-       {train({1, 1}), {"train/weights has 5 entries, but train/indices has 10"}},
-       {instead("/train/weights", &Hdf5Editor::put_table, 10, 1), {"train/weights has 2 dimensions"}},
-       {instead("/train/weights", &Hdf5Editor::put_hdf5_group), {"train/weights is not a dataset"}},
-       {instead("/train/weights", &Hdf5Editor::put_variable_strings, std::vector<std::string>(10, "1")),
-        {"train/weights has variable length"}},
-       {without("/train/weights"),
+      {{train({nan, 1, 1, 1, 1, 1, 1}),
+        {"train/interaction_weights row 2: weight nan must be finite and above 0"}},
+       {train({1, 1, 1, infinity, 1, 1, 1}), {"train/interaction_weights row 3: weight inf must be"}},
+       {train({1, 1, 1, 1, 1, 1, 0}), {"train/interaction_weights row 3: weight 0 must be"}},
+       {train({1, -0.5, 1, 1, 1, 1, 1}), {"train/interaction_weights row 3: weight -0.5 must be"}},
+       {train({1, 1, 1, 1, 1, 1, 1e300}, H5T_IEEE_F64LE),
+        {"train/interaction_weights row 3: weight inf must be"}},
+       {train({1, 1}), {"train/interaction_weights has 5 entries, but train/indices has 10"}},
+       {instead("/train/interaction_weights", &Hdf5Editor::put_table, 10, 1),
+        {"train/interaction_weights has 2 dimensions"}},
+       {instead("/train/interaction_weights", &Hdf5Editor::put_hdf5_group),
+        {"train/interaction_weights is not a dataset"}},
+       {instead("/train/interaction_weights", &Hdf5Editor::put_variable_strings,
+                std::vector<std::string>(10, "1")),
+        {"train/interaction_weights has variable length"}},
+       {without("/train/interaction_weights"),
         {"/validation/fold_in has weights, but /train has none", "or none of them"}},
-       {without("/validation/fold_in/weights"),
+       {without("/validation/fold_in/interaction_weights"),
         {"/train has weights, but /validation/fold_in has none: train and both fold_in need them"}},
-       {without("/test/fold_in/weights"), {"/train has weights, but /test/fold_in has none"}},
+       {without("/test/fold_in/interaction_weights"), {"/train has weights, but /test/fold_in has none"}},
        {entry_weights("test/held_out", {1}),
-        {"/test/held_out has weights: only train and both fold_in may have; remove /test/held_out/weights"}},
-       {instead("/train/weights", &Hdf5Editor::put_external_storage, 10, "other.bin"),
-        {"train/weights is stored in another file"}}});
-  expect_rejected(file("bad.h5"), write_known_users,
-                  {{entry_weights("train/features", {1, 1, 1, 1, 1}), {"/train/features has weights"}}});
+        {"/test/held_out has weights: only train and both fold_in may have; remove /test/held_out/interaction_weights"}},
+       {instead("/train/interaction_weights", &Hdf5Editor::put_external_storage, 10, "other.bin"),
+        {"train/interaction_weights is stored in another file"}}});
+  expect_rejected(
+      file("bad.h5"), write_known_users,
+      {{entry_weights("train/user_features", {1, 1, 1, 1, 1}), {"/train/user_features has weights"}}});
   expect_rejected(file("bad.h5"), write_small_dataset,
                   {{entry_weights("test/fold_in", {1}), {"/test/fold_in has weights, but /train has none"}}});
 }

@@ -1,3 +1,5 @@
+#include <vaecf/base/version.hpp>
+
 #include <algorithm>
 #include <random>
 
@@ -32,7 +34,8 @@ TEST_F(DatasetRoundTrip, ReadsWhatWasWritten) {
   EXPECT_EQ(std::get<std::string>(dataset.attributes().at("name")), "small");
   EXPECT_EQ(std::get<std::string>(dataset.attributes().at("source")), "");
   EXPECT_EQ(std::get<double>(dataset.attributes().at("min_rating")), 3.5);
-  EXPECT_EQ(std::get<std::int64_t>(dataset.attributes().at("format_version")), 2);
+  EXPECT_EQ(std::get<std::int64_t>(dataset.attributes().at("format_version")), 3);
+  EXPECT_EQ(writer_of(dataset.attributes()), written_by());
 
   const IdList items = dataset.read_ids("items/id");
   EXPECT_FALSE(items.numeric());
@@ -137,7 +140,12 @@ TEST_F(DatasetRoundTrip, FingerprintsOfDifferentDatasetsDiffer) {
   write_small_dataset(file("a.h5"));
   write_small_dataset(file("b.h5"));
   EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
-  const std::string print = "4ea6828c20abe97a";
+  const std::string print = "9a1f69be208148d8";
+  EXPECT_EQ(DatasetFile(file("a.h5")).fingerprint(), print);
+  test::Hdf5Editor(file("a.h5")).put_string_attribute("written_by", "another version");
+  test::Hdf5Editor(file("a.h5")).put_string_attribute("requires", " ");
+  EXPECT_THROW(DatasetFile(file("a.h5")), InputError);
+  test::Hdf5Editor(file("a.h5")).remove_attribute("requires");
   EXPECT_EQ(DatasetFile(file("a.h5")).fingerprint(), print);
   test::Hdf5Editor(file("a.h5")).put_integer_attribute("seed", 1);
   EXPECT_NE(DatasetFile(file("a.h5")).fingerprint(), print);
@@ -146,7 +154,7 @@ TEST_F(DatasetRoundTrip, FingerprintsOfDifferentDatasetsDiffer) {
 
   write_known_users(file("c.h5"));
   const std::string known = DatasetFile(file("c.h5")).fingerprint();
-  replace(file("c.h5"), "/train/features/indptr", {0, 2, 4, 5});
+  replace(file("c.h5"), "/train/user_features/indptr", {0, 2, 4, 5});
   EXPECT_NE(DatasetFile(file("c.h5")).fingerprint(), known);
 
   write_known_items(file("i.h5"));
@@ -172,8 +180,8 @@ TEST_F(DatasetRoundTrip, FingerprintOfAForeignFileCoversItsContents) {
     std::filesystem::remove(path);
     write_weighted_dataset(path);
     test::Hdf5Editor editor(path);
-    editor.remove("/test/fold_in/weights");
-    editor.put_doubles("/test/fold_in/weights", {last}, H5T_IEEE_F32LE);
+    editor.remove("/test/fold_in/interaction_weights");
+    editor.put_doubles("/test/fold_in/interaction_weights", {last}, H5T_IEEE_F32LE);
     return path;
   };
   EXPECT_EQ(DatasetFile(print_with_weights(1)).fingerprint(),
@@ -193,7 +201,7 @@ TEST_F(DatasetRoundTrip, WeightsRoundTrip) {
   write_weighted_dataset(file("d.h5"));
   const DatasetFile dataset(file("d.h5"));
   EXPECT_TRUE(dataset.weighted());
-  EXPECT_EQ(std::get<std::string>(dataset.attributes().at("weights")), "rating");
+  EXPECT_EQ(std::get<std::string>(dataset.attributes().at("interaction_weights")), "rating");
   const Csr all = dataset.read_rows("train", {0, 4});
   EXPECT_EQ(all.offsets, (Offsets{0, 3, 3, 4, 10}));
   EXPECT_EQ(all.values, (Floats{.5F, 1, 1.5F, 1, .25F, .25F, .5F, 1, 2, 2}));
@@ -216,7 +224,7 @@ TEST_F(DatasetRoundTrip, WeightsAreCompressedAndLinkedWithTheirMatrix) {
         writer.append_row("train", {Row{1, 3}, Floats{0.5F + static_cast<float>(r % 7), 1.0F}});
       for (int r = 0; r < 90000; ++r) writer.append_row("test/held_out", Row{2});
       writer.link("test/fold_in", "train");
-      writer.set_attribute("weights", std::string("log1p"));
+      writer.set_attribute("interaction_weights", std::string("log1p"));
     };
     write_dataset(file("weak.h5"), 6, fill, compression);
     const DatasetFile dataset(file("weak.h5"));
@@ -239,7 +247,7 @@ TEST_F(DatasetRoundTrip, WeightsOfOtherWritersMayHaveAnyNumberType) {
       editor.put_integers("/train/indptr", {0, 2, 2, 3}, H5T_STD_I32LE);
       editor.put_integers("/train/indices", {1, 4, 0}, H5T_STD_I32LE);
       editor.put_doubles("/train/data", {1, 1, 1}, H5T_IEEE_F32LE);
-      editor.put_doubles("/train/weights", {3, 200, 7}, type);
+      editor.put_doubles("/train/interaction_weights", {3, 200, 7}, type);
       editor.put_integers("/test/fold_in/indptr", {0, 0},
                           H5T_STD_I32LE);  // without items, so without weights
       editor.put_integers("/test/fold_in/indices", {}, H5T_STD_I32LE);
@@ -285,14 +293,14 @@ TEST_F(DatasetRoundTrip, FeaturesRoundTrip) {
   write_known_users(file("d.h5"));
   const DatasetFile dataset(file("d.h5"));
   EXPECT_EQ(dataset.features(), 6);
-  EXPECT_EQ(dataset.rows("train/features"), 3);
-  EXPECT_EQ(dataset.entries("train/features"), 5);
-  const Csr part = dataset.read_rows("train/features", {1, 3});
+  EXPECT_EQ(dataset.rows("train/user_features"), 3);
+  EXPECT_EQ(dataset.entries("train/user_features"), 5);
+  const Csr part = dataset.read_rows("train/user_features", {1, 3});
   EXPECT_EQ(part.offsets, (std::vector<std::int64_t>{0, 3, 3}));
   EXPECT_EQ(part.columns, (Row{1, 2, 4})) << "column 4 is a feature, not an item";
-  EXPECT_EQ(dataset.read_rows("validation/features", {0, 1}).columns, Row{3});
-  EXPECT_EQ(dataset.rows("test/features"), 0);
-  EXPECT_THROW(dataset.read_rows("train/features", {0, 4}), InputError);
+  EXPECT_EQ(dataset.read_rows("validation/user_features", {0, 1}).columns, Row{3});
+  EXPECT_EQ(dataset.rows("test/user_features"), 0);
+  EXPECT_THROW(dataset.read_rows("train/user_features", {0, 4}), InputError);
   EXPECT_THROW(dataset.rows("train/titles"), InputError);
 }
 
@@ -315,15 +323,15 @@ TEST_F(DatasetRoundTrip, FeaturesOfItemsRoundTrip) {
 TEST_F(DatasetRoundTrip, LinkedPartsShareTheirMatrices) {
   write_dataset(file("weak.h5"), 3, [](DatasetWriter& writer) {
     writer.append_row("train", Row{0, 1});
-    writer.append_row("train/features", Row{1});
+    writer.append_row("train/user_features", Row{1});
     writer.append_row("test/held_out", Row{2});
     writer.link("test/fold_in", "train");
-    writer.link("test/features", "train/features");
-    writer.set_attribute("features", std::int64_t{2});
+    writer.link("test/user_features", "train/user_features");
+    writer.set_attribute("user_features", std::int64_t{2});
   });
   const DatasetFile dataset(file("weak.h5"));
-  EXPECT_EQ(dataset.read_rows("test/features", {0, 1}).columns, Row{1});
-  EXPECT_EQ(dataset.rows("validation/features"), 0);
+  EXPECT_EQ(dataset.read_rows("test/user_features", {0, 1}).columns, Row{1});
+  EXPECT_EQ(dataset.rows("validation/user_features"), 0);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ inline void write_weighted_dataset(const std::string& path) {
     append("test/fold_in", {3}, {1.0F});
     for (const Row& row : {Row{2}, Row{}}) writer.append_row("validation/held_out", row);
     writer.append_row("test/held_out", Row{5});
-    writer.set_attribute("weights", std::string("rating"));
+    writer.set_attribute("interaction_weights", std::string("rating"));
   };
   write_dataset(path, 6, fill);
 }
@@ -117,11 +117,11 @@ inline void write_weighted_dataset(const std::string& path) {
 inline void write_known_users(const std::string& path) {
   write_dataset(path, 4, [](DatasetWriter& writer) {
     for (const Row& row : {Row{0, 3}, Row{}, Row{2}}) writer.append_row("train", row);
-    for (const Row& row : {Row{0, 5}, Row{1, 2, 4}, Row{}}) writer.append_row("train/features", row);
+    for (const Row& row : {Row{0, 5}, Row{1, 2, 4}, Row{}}) writer.append_row("train/user_features", row);
     writer.append_row("validation/fold_in", Row{1});
     writer.append_row("validation/held_out", Row{2});
-    writer.append_row("validation/features", Row{3});
-    writer.set_attribute("features", std::int64_t{6});
+    writer.append_row("validation/user_features", Row{3});
+    writer.set_attribute("user_features", std::int64_t{6});
   });
 }
 

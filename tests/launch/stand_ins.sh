@@ -32,7 +32,7 @@ program "$place/vaecf_dist" '
 log="runs of \"me\"/a run/metrics.jsonl"
 checkpoint() { printf "{\"event\":\"checkpoint\",\"step\":%s}\n" "$1" >>"$log"; }
 case $* in
-  *--print-config*) printf "%s\n" "name: \"a run\"" "run:" "  directory: \"runs of \\\"me\\\"\"" "  keep: 1"; exit ;;
+  *--print-config*) printf "%s\n" "name: \"a run\"" "run:" "  directory: \"runs of \\\"me\\\"\"" "  keep_checkpoints: 1"; exit ;;
   inspect*) echo "inspected: $*" >>"$NOTES"; exit "${PROOF:-0}" ;;
 esac
 echo $$ >>"$PIDS"
@@ -41,8 +41,8 @@ case ${RANK_DOES:-obey} in
     mkdir -p "${log%/*}"
     case $RANK_DOES in
       *event*) printf "{\"event\":\"failed\",\"id\":\"%s\",\"reason\":\"%s\"}\n" "$VAECF_RUN_ID" "${REASON:-x}" >>"$log" ;;
-      *warning*) echo "vaecf_dist: warning: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run will end after 9 s (distributed.timeout)" >&2 ;;
-      *message*) echo "vaecf_dist: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run ends, because the limit is 4 s (distributed.timeout)" >&2 ;;
+      *warning*) echo "vaecf_dist: warning: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run will end after 9 s (watchdog.timeout_seconds)" >&2 ;;
+      *message*) echo "vaecf_dist: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run ends, because the limit is 4 s (watchdog.timeout_seconds)" >&2 ;;
       *error*) echo "vaecf_dist: rank 0: training failed: no (on n2, in training, step 3)" >&2 ;;
     esac
     case $RANK_DOES in *deaf*) trap "" TERM ;; *) trap "exit 143" TERM ;; esac

@@ -18,7 +18,7 @@ BEGIN {
   allowed["config"] = "models keys comm data io device math base"  # option structs, the names of metrics, and JSON
   allowed["training"] = "models config context comm data io device math base"
   allowed["evaluate"] = "models context comm data io device math base"
-  allowed["checkpoint"] = "training models config context comm io device math base"
+  allowed["checkpoint"] = "training models config context comm data io device math base"
   allowed["run"] = "checkpoint evaluate training models config context comm data io device math base"
   allowed["capi"] = allowed["app"] = "run " allowed["run"]
 

@@ -22,8 +22,8 @@ namespace {
 TEST(MetricName, ParsesAndPrints) {
   EXPECT_EQ(parse_metric("recall@20").k, 20);
   EXPECT_NE(parse_metric("recall@20"), parse_metric("recall_n@20"));
-  for (const std::string name :
-       {"ndcg@1", "recall@2147483647", "coverage@10", "gini@5", "popularity@7", "tail@1", "novelty@20"})
+  for (const std::string name : {"ndcg@1", "recall@2147483647", "coverage@10", "gini@5", "mean_popularity@7",
+                                 "tail_share@1", "novelty@20"})
     EXPECT_EQ(to_string(parse_metric(name)), name);
   for (const std::string name : UserMetrics::names)
     EXPECT_EQ(to_string(parse_metric(name + "@10")), name + "@10");
@@ -62,11 +62,11 @@ TEST(Precision, DividesByTheCutOffEvenIfFewerItemsAreLeft) {
 }
 
 TEST(IsBetter, SmallestOfGiniAndPopularityAndLargestOfAllOthers) {
-  for (const char* name : {"gini@10", "popularity@5"}) {
+  for (const char* name : {"gini@10", "mean_popularity@5"}) {
     EXPECT_TRUE(is_better(name, 0.1, 0.2)) << name;
     EXPECT_FALSE(is_better(name, 0.2, 0.1) || is_better(name, 0.2, 0.2)) << name;
   }
-  for (const char* name : {"ndcg@10", "precision@1", "coverage@3", "tail@3", "novelty@3", "last"}) {
+  for (const char* name : {"ndcg@10", "precision@1", "coverage@3", "tail_share@3", "novelty@3", "last"}) {
     EXPECT_TRUE(is_better(name, 0.2, 0.1)) << name;
     EXPECT_FALSE(is_better(name, 0.1, 0.2) || is_better(name, 0.2, 0.2)) << name;
   }

@@ -80,10 +80,12 @@ TEST_F(BadInput, InconsistentOptionsThrow) {
       o.distributed.optimizer = optimizer;
     };
   };
-  expect_refusal("distributed.servers: 1 leaves no worker among 1 ranks; start 2 ranks or more",
-                 servers(1, replicated));
-  expect_refusal("distributed.servers: 3 leaves no worker among 3 ranks", servers(3, replicated), 3);
-  expect_refusal("distributed.optimizer: sharded requires distributed.strategy: allreduce",
+  expect_refusal(
+      "distributed.parameter_server.servers: 1 leaves no worker among 1 ranks; start 2 ranks or more",
+      servers(1, replicated));
+  expect_refusal("distributed.parameter_server.servers: 3 leaves no worker among 3 ranks",
+                 servers(3, replicated), 3);
+  expect_refusal("distributed.optimizer_state: sharded requires distributed.strategy: allreduce",
                  servers(1, sharded), 2);
   options_.model = {ModelType::recvae, {}};
   expect_refusal("recvae has one width", [](O&) {});

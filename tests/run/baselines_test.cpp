@@ -7,7 +7,7 @@ namespace vaecf::training {
 namespace {
 
 TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
-  options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5", "popularity@5", "gini@5"};
+  options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5", "mean_popularity@5", "gini@5"};
   std::vector<run::Baseline> expected;
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
@@ -24,7 +24,7 @@ TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
   }
   // Nothing is more popular than the most popular items, nor more often the same.
   for (const std::size_t b : {1, 2})
-    for (const char* const name : {"popularity@5", "gini@5"})
+    for (const char* const name : {"mean_popularity@5", "gini@5"})
       EXPECT_LT(expected[b].result.metrics.at(name).mean, expected[0].result.metrics.at(name).mean) << name;
   // The users prefer a set of items, which popularity cannot know.
   for (const std::size_t b : {1, 2})
@@ -119,7 +119,7 @@ TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
     const std::string table = run::to_table(result);
     const std::string last = table.substr(table.rfind('\n', table.size() - 2) + 1);
     EXPECT_TRUE(last.starts_with("  left out: " + first)) << last;
-    EXPECT_TRUE(last.ends_with("; --set validation.baselines=[popularity,item_knn,ease] includes " + end))
+    EXPECT_TRUE(last.ends_with("; --set evaluation.baselines=[popularity,item_knn,ease] includes " + end))
         << last;
   };
   options_.data.file = make("wide.h5", {.users = 20, .items = 200'000, .validation = 4, .test = 4});

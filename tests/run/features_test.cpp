@@ -33,11 +33,11 @@ TEST_F(Features, PredictAndRecommendItemsWithoutHistory) {
   // 12 of 60 items belong to a user's taste, which the features determine.
   EXPECT_GT(ndcg(*result.cold_start), 2.0 * ndcg(result.baselines.at(0).result));
   EXPECT_GT(ndcg(result.model), ndcg(*result.cold_start));
-  expect_in(log_text(), {"\"cold_ndcg@10\":", "\"features\":8"});
+  expect_in(log_text(), {"\"cold_ndcg@10\":", "\"user_features\":8"});
   expect_in(run::to_table(result), {"features alone"});
 
   const io::CheckpointFile checkpoint(options_.best_checkpoint());
-  EXPECT_EQ(checkpoint.attribute<std::int64_t>("features"), 8);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("user_features"), 8);
   EXPECT_TRUE(checkpoint.attribute<std::string>("feature_hashing").starts_with("by hand\n"));
   for (const char* name :
        {"weights/encoder_1/feature_weight", "optimizer/second_moment/encoder_1/feature_weight"})
@@ -101,14 +101,14 @@ TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
     expect_error<InputError>({part}, [&] { test_on(1); });
   };
   const auto automatic = models::FeaturesInput::automatic, off = models::FeaturesInput::off;
-  refused("model has 8 user features, but model.features is off; set it to auto", off, with);
+  refused("model has 8 user features, but model.user_features is off; set it to auto", off, with);
   refused("has none; use the dataset of its run", automatic, make("data.h5", {}));
   refused("hashed by", automatic, make("others.h5", {.tastes = 6, .features = true}));
   options_.data.file = with;
   options_.model.features = off;
   train_on(1);
   EXPECT_FALSE(test_on(1).cold_start);
-  EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("features"));
+  EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("user_features"));
   refused("model has no user features", automatic, with);
 }
 

@@ -9,8 +9,8 @@ class LowRankTerms : public TrainTest {
  protected:
   void SetUp() override {
     TrainTest::SetUp();
-    set({"model={type: ease, low_rank.iterations: 2}", "validation.baselines=[]",
-         "validation.metrics=[ndcg@10, coverage@5, recall@5]"});
+    set({"model={type: ease, low_rank.iterations: 2}", "evaluation.baselines=[]",
+         "evaluation.metrics=[ndcg@10, coverage@5, recall@5]"});
   }
 
   /// Returns the metrics of the solutions in the log, and the values of their terms.
@@ -137,7 +137,7 @@ TEST_F(LowRankTerms, ListsAreOfBaselinesTooAndNeedValidation) {
           .at(0)
           .model.metrics.at("ndcg@10")
           .mean;
-  set({"model.type=mult_vae", "validation.baselines=[ease]"});
+  set({"model.type=mult_vae", "evaluation.baselines=[ease]"});
   on_ranks(2, [&](const run::Run& run) {
     evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});
     const run::Baseline baseline = run::evaluate_baselines(run, evaluator).at(0);

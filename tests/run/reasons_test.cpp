@@ -256,7 +256,7 @@ TEST_F(RecommendReasons, OfNetworksAreScoresWithoutOneItem) {
   for (std::int32_t item = 0; item <= 60; ++item)
     for (std::int64_t user = 0; user < 4; ++user) features_of_all.append(features.view().row(user));
   testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
-    if (!kind.uses("model.features")) return;  // a linear model
+    if (!kind.uses("model.user_features")) return;  // a linear model
     options_.name = kind.name();
     options_.distributed.item_slices = 1;
     options_.model.type = kind.type();

@@ -80,7 +80,7 @@ TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
 }
 
 TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
-  for (const std::string select : {"popularity@5", "gini@5"}) {
+  for (const std::string select : {"mean_popularity@5", "gini@5"}) {
     std::filesystem::remove_all(options_.run.directory);
     options_.model.ease = {{1.0, 50.0, 5000.0}, {0.0, 0.4}};
     options_.validation.metrics = {select};

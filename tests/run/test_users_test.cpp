@@ -14,7 +14,7 @@ class TestUsers : public TrainTest {
  protected:
   void SetUp() override {
     TrainTest::SetUp();
-    options_.validation.metrics = {"ndcg@10", "recall_n@10", "popularity@10", "coverage@10"};
+    options_.validation.metrics = {"ndcg@10", "recall_n@10", "mean_popularity@10", "coverage@10"};
   }
 };
 
@@ -37,7 +37,7 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
         const auto found = std::ranges::count_if(
             targets, [&](std::int32_t item) { return std::ranges::find(list, item) != list.end(); });
         recall[u < 12 ? 0 : 1].add(static_cast<double>(found) / 2.0);
-        popularity[u < 12 ? 0 : 1].add(counts.of_list(math::parse_metric("popularity@10"), list));
+        popularity[u < 12 ? 0 : 1].add(counts.of_list(math::parse_metric("mean_popularity@10"), list));
         // User 10 has neither items nor features.
         EXPECT_EQ(std::isnan(lists.scores[static_cast<std::size_t>(u) * 10]), features ? u == 10 : u < 12)
             << u;
@@ -47,7 +47,8 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
       const evaluate::EvaluationResult result = test_on(ranks).model;
       EXPECT_EQ(result.users, 20);
       EXPECT_EQ(result.users_without_history, 12);
-      for (const auto& [name, sums] : {std::pair{"recall_n@10", recall}, {"popularity@10", popularity}}) {
+      for (const auto& [name, sums] :
+           {std::pair{"recall_n@10", recall}, {"mean_popularity@10", popularity}}) {
         EXPECT_NEAR(result.metrics.at(name).mean, (sums[0].sum + sums[1].sum) / 20.0, 1e-9) << name;
         EXPECT_NEAR(result.without_history.at(name).mean, sums[0].mean(), 1e-9) << name;
         EXPECT_NEAR(*result.without_history.at(name).standard_error, sums[0].standard_error(), 1e-6);
@@ -123,7 +124,7 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
       EXPECT_EQ(content.columns.size(), 3U + 5U * 3U);
       if (run.communicator.rank() == 0 && ranks == 1) first = content;
       for (const auto& [set, result_of_set] : results) {
-        for (const char* const name : {"ndcg@10", "recall_n@10", "popularity@10"}) {
+        for (const char* const name : {"ndcg@10", "recall_n@10", "mean_popularity@10"}) {
           const std::vector<double>& values = column<double>(content, set + name);
           ASSERT_EQ(values.size(), 17U);
           const double mean = std::accumulate(values.begin(), values.end(), 0.0) / 17.0;

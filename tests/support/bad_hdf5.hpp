@@ -62,6 +62,14 @@ class Hdf5Editor {
   void put_double_attribute(const std::string& name, double value) {
     put_attribute(name, H5T_NATIVE_DOUBLE, &value);
   }
+  /// Sets an attribute, which may exist.
+  void put_string_attribute(const std::string& name, const std::string& value) {
+    if (H5Aexists(file_, name.c_str()) > 0) remove_attribute(name);
+    const hid_t type = H5Tcopy(H5T_C_S1);
+    require(H5Tset_size(type, value.size()));
+    put_attribute(name, type, value.data());
+    H5Tclose(type);
+  }
   void put_variable_string_attribute(const std::string& name, const std::string& value) {
     const hid_t type = variable_string();
     const char* pointer = value.c_str();

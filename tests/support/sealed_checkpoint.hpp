@@ -8,7 +8,7 @@
 namespace vaecf::testing {
 
 /// Returns a checkpoint of a format with a valid 512-byte header for arbitrary `content`.
-inline std::string sealed_checkpoint(const std::string& content, std::uint64_t checkpoint_format = 2) {
+inline std::string sealed_checkpoint(const std::string& content, std::uint64_t checkpoint_format = 3) {
   const auto number = [](std::uint64_t value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   };

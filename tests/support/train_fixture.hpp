@@ -90,7 +90,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
     if (data.noise)
       row.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(data.items)));
     append("train", sorted(row));
-    if (data.features) writer.append_row("train/features", features_of(u));
+    if (data.features) writer.append_row("train/user_features", features_of(u));
   }
   for (const std::string split : {"validation", "test"}) {
     const std::int64_t count = split == "test" ? data.test : data.validation;
@@ -100,17 +100,17 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
       const bool history = split == "validation" || u >= data.without_history;
       append(split + "/fold_in", history ? sorted({row.begin() + 2, row.end()}) : Row{});
       writer.append_row(split + "/held_out", target ? sorted({row[0], row[1]}) : Row{});
-      if (data.features) writer.append_row(split + "/features", features_of(u));
+      if (data.features) writer.append_row(split + "/user_features", features_of(u));
     }
   }
   writer.set_attribute("name", std::string("made up"));
   writer.set_attribute("source", std::string("made up"));
   writer.set_attribute("users", data.users + data.validation + data.test);
   writer.set_attribute("items", data.items);
-  if (data.weighted) writer.set_attribute("weights", std::string("log1p"));
+  if (data.weighted) writer.set_attribute("interaction_weights", std::string("log1p"));
   if (data.item_ids.size() > 0) writer.write_ids("items/id", data.item_ids);
   if (data.features) {
-    writer.set_attribute("features", data.tastes + 3);
+    writer.set_attribute("user_features", data.tastes + 3);
     writer.set_attribute("feature_hashing", std::string("by hand\ntaste, and what tells nothing"));
   }
   writer.commit();

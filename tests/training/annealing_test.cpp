@@ -57,7 +57,7 @@ TEST(Annealing, SchedulesInUsersAndEpochsFollowTheBatchSize) {
 
 TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
   // Of popularity, the smallest value is the best.
-  for (const auto& [select, sign] : {std::pair{"ndcg@10", 1.0}, {"popularity@5", -1.0}}) {
+  for (const auto& [select, sign] : {std::pair{"ndcg@10", 1.0}, {"mean_popularity@5", -1.0}}) {
     SCOPED_TRACE(select);
     checkpoint::TrainingState state;
     state.select = select;

@@ -102,7 +102,7 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
 TEST_F(Items, MetricsOfExactScoresAreEqual) {
   set({"model={type: autoencoder, hidden: [], latent: 4}",
        "model.autoencoder={activation: identity, loss: multinomial}",
-       "validation.metrics=[ndcg@10, recall@5, mrr@10, coverage@5, popularity@5, gini@7]"});
+       "evaluation.metrics=[ndcg@10, recall@5, mrr@10, coverage@5, mean_popularity@5, gini@7]"});
   const auto evaluate = [&](const Division& division) {
     return of_division(division, [&](const run::Run& run) {
       const auto model =

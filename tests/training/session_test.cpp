@@ -57,9 +57,9 @@ TEST_F(Session, EarlyStoppingAfterPatience) {
 }
 
 TEST_F(Session, SmallestOfPopularityAndGiniIsBest) {
-  for (const std::string select : {"popularity@5", "gini@5"}) {
+  for (const std::string select : {"mean_popularity@5", "gini@5"}) {
     std::filesystem::remove_all(options_.run.directory);
-    set({"validation.metrics=[ndcg@10, " + select + "]", "validation.select=" + select,
+    set({"evaluation.metrics=[ndcg@10, " + select + "]", "validation.select=" + select,
          "train.optimizer.learning_rate=0.03", "train.epochs=8", "train.patience=3"});
     const run::TrainResult result = train_on(2);
     std::vector<double> values;

@@ -1,5 +1,6 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/base/timeline.hpp>
+#include <vaecf/base/version.hpp>
 #include <vaecf/run/run_timeline.hpp>
 
 #include <set>
@@ -101,8 +102,12 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
     }
   });
   double error = 0.0;  // us
-  for (const auto& [rank, note] : trace.at("otherData").items()) {
+  for (const auto& [key, note] : trace.at("otherData").items()) {
     const std::string& text = note.get<std::string>();
+    if (key == "written_by") {
+      EXPECT_EQ(text, written_by());
+      continue;
+    }
     error = std::max(error, std::stod(text.substr(text.find("within ") + 7)));
   }
   for (int a = 0; a < 3; ++a) {

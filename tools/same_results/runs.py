@@ -32,11 +32,11 @@ BASE = {
     "name": "r", "data.file": "../data/plain.h5", "data.virtual_shards": "8", "model.hidden": "[24]", "model.latent": "12",
     "model.elsa.factors": "16", "train.epochs": "2", "train.batch_size": "64", "train.precision": "fp32",
     "train.optimizer.learning_rate": "0.01", "train.annealing.steps": "10", "validation.select": "ndcg@10",
-    "validation.metrics": "[ndcg@10, recall@5]", "validation.baselines": "[popularity]", "run.checkpoint_every": "1", "run.keep": "1",
-    "distributed.bucket_mib": "0.02", "distributed.timeout": "60",
+    "evaluation.metrics": "[ndcg@10, recall@5]", "evaluation.baselines": "[popularity]", "run.checkpoint_every": "1", "run.keep_checkpoints": "1",
+    "distributed.bucket_mib": "0.02", "watchdog.timeout_seconds": "60",
 }
-ALL_METRICS = {"validation.metrics": "[ndcg@10, recall@5, recall_n@10, hit@10, mrr@10, map@10, precision@10, coverage@10, gini@10, "
-                                     "popularity@10, tail@10, novelty@10]", "validation.baselines": "[auto]"}
+ALL_METRICS = {"evaluation.metrics": "[ndcg@10, recall@5, recall_n@10, hit@10, mrr@10, map@10, precision@10, coverage@10, gini@10, "
+                                     "mean_popularity@10, tail_share@10, novelty@10]", "evaluation.baselines": "[auto]"}
 CHECKPOINT = "runs/r/checkpoints/best.h5"
 
 
@@ -58,7 +58,7 @@ SOLVED = {
     "ease_low_rank": of_model("ease", neighbors=30) | {"model.low_rank.factors": "16", "model.low_rank.power": "0.2"},
     "item_knn_low_rank": of_model("item_knn") | {"model.low_rank.factors": "[8, 16]", "model.low_rank.weight": "[0.2, 0.8]"},
     "item_knn": of_model("item_knn"),
-    "item_knn_source": of_model("item_knn", neighbors=20, per="source", shrink=5, power=1.5, user_power=0.5),
+    "item_knn_source": of_model("item_knn", neighbors=20, neighbors_of="source", shrink=5, power=1.5, user_power=0.5),
 }
 MODELS = TRAINED | SOLVED
 
@@ -122,7 +122,7 @@ def models():
 
 
 def ranks_and_communication():
-    sharded = {"distributed.optimizer": "sharded"}
+    sharded = {"distributed.optimizer_state": "sharded"}
     overlap = {"distributed.overlap": "on"}
     bf16 = {"train.precision": "bf16", "distributed.comm_dtype": "bf16"}
     clip = {"train.clip_gradient_norm": "0.5"}
@@ -142,7 +142,7 @@ def ranks_and_communication():
     server = {"distributed.strategy": "parameter_server"}
     yield training("server", server, 2)
     yield training("server-mult_dae", server | TRAINED["mult_dae"], 3)
-    yield training("servers-bf16", server | bf16 | {"distributed.servers": "2"}, 3)
+    yield training("servers-bf16", server | bf16 | {"distributed.parameter_server.servers": "2"}, 3)
     yield training("algorithm-auto", {"distributed.algorithm": "auto"}, 2)
 
 
@@ -151,7 +151,7 @@ def options_of_training():
     for emulated in (False, True):
         yield training("features", features, 1, emulated, [Step("recommend config.yaml --top 5", emulated=emulated)])
         yield training("features-bf16", features | {"train.precision": "bf16"}, 2, emulated)
-        yield training("features-sharded", features | {"distributed.optimizer": "sharded"}, 3, emulated)
+        yield training("features-sharded", features | {"distributed.optimizer_state": "sharded"}, 3, emulated)
         yield training("no-hidden-layers", {"model.hidden": "[]"}, 1, emulated)
         yield training("hidden-layers", {"model.hidden": "[33, 18]", "model.latent": "7", "train.last_batch": "drop"}, 1, emulated)
         yield training("rmsprop", {"train.optimizer.type": "rmsprop", "train.optimizer.momentum": "0.5", "train.weight_decay": "0.01"}, 1, emulated)
@@ -163,19 +163,19 @@ def options_of_training():
     yield training("patience", {"train.epochs": "6", "train.patience": "1", "train.optimizer.learning_rate": "1.0", "validation.every": "2"})
     for precision in ("fp16", "tf32", "bf16x3"):
         yield training(precision, {"train.precision": precision}, 1, True)
-    yield training("fp16-ranks", {"train.precision": "fp16", "distributed.optimizer": "sharded"}, 2, True)
+    yield training("fp16-ranks", {"train.precision": "fp16", "distributed.optimizer_state": "sharded"}, 2, True)
     yield training("no-graph", {"backend.cuda_graph": "off", "train.precision": "bf16"}, 1, True)
     yield training("host-rows", {"backend.resident": "off"}, 1, True)
 
 
 def continued_runs():
     """Resumes within an epoch, and starts from the weights of another run."""
-    steps = {"run.checkpoint_every": "{steps: 3}", "run.keep": "100"}
+    steps = {"run.checkpoint_every": "{steps: 3}", "run.keep_checkpoints": "100"}
     start = f"config.yaml -v --set name=s --set data.file=../data/other.h5 --start-from {CHECKPOINT}"
     resumed = "config.yaml -v --resume runs/r/checkpoints/step-00000003.h5"
     for emulated in (False, True):
         yield training("resume", steps, 1, emulated, [Step(resumed, emulated=emulated)])
-        yield training("resume-sharded", steps | {"distributed.optimizer": "sharded"}, 2, emulated, [Step(resumed, 3, emulated)])
+        yield training("resume-sharded", steps | {"distributed.optimizer_state": "sharded"}, 2, emulated, [Step(resumed, 3, emulated)])
         yield training("resume-recvae", steps | TRAINED["recvae"] | {"train.precision": "bf16"}, 1, emulated, [Step(resumed, emulated=emulated)])
         yield training("start", {}, 1, emulated, [Step(start, emulated=emulated)])
         yield training("start-slices", {"distributed.item_slices": "2"}, 2, emulated, [Step(start, 2, emulated)])
@@ -190,7 +190,7 @@ def preparing():
     for name, (settings, files) in sources().items():
         yield Run(f"prepare-{name}", steps, configured(held_out | settings) | files)
     splits = {
-        "random": {}, "stable": {"validation_fraction": "0.1", "test_fraction": "0.1"}, "leave_one_out": {"holdout": "last"},
+        "random": {}, "stable": {"validation_fraction": "0.1", "test_fraction": "0.1"}, "leave_one_out": {"held_out": "last"},
         "ratio": {"held_out_fraction": "0.3"}, "time": {}, "time-dates": {"split": "time", "dates": "[2003-01-01, 2003-09-01]"},
         "filters": {"split": "liang2018", "min_item_users": "10", "repeat_filters": "true", "compression": "4", "seed": "7"},
     }
@@ -204,7 +204,7 @@ def preparing():
         yield Run(f"duplicates-{which}", steps, configured(held_out | settings) | doubled)
     for which, split in {"rating": "liang2018", "log1p": "time"}.items():
         settings = {"data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.duplicates": "sum",
-                    "data.prepare.weights": which, "data.prepare.split": split}
+                    "data.prepare.interaction_weights": which, "data.prepare.split": split}
         yield Run(f"weights-{which}", steps, configured(held_out | settings) | doubled)
     delimited = sources()["delimited"]
     yield Run("prepare-strict", [Step("prepare config.yaml --strict", code=2)], configured(held_out | delimited[0]) | delimited[1])
@@ -215,32 +215,32 @@ def preparing():
 
 def recommending():
     """Prepares ratings with features and titles, trains, and recommends in every way."""
-    settings = {"data.file": "data.h5", "data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.features": "[gender, age]",
+    settings = {"data.file": "data.h5", "data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.user_features": "[gender, age]",
                 "data.prepare.validation_users": "10", "data.prepare.test_users": "10", "data.prepare.min_user_items": "3"}
     files = MOVIELENS_1M | {"new.csv": b"user,item\nann,3\nann,5\nbob,3\nbob,999\ncy,8\n", "users.dat": users_of("{u}::{g}::{a}::{o}::1"),
                             "some.txt": b"1\n2\n3\n4\n7\n", "none.txt": b"2\n"}
     kinds = "".join(f"{item},1999,{('a|b', 'b', 'c', '')[item % 4]}\n" for item in range(1, 100))
     files["kinds.csv"] = f"item,year,kinds\n{kinds}".encode()
     ways = ["--titles --output top.csv", "--split train --keep-seen --output top.jsonl", "--split validation --output top.json",
-            "--input new.csv", "--input new.csv --format jsonl", "--users users.dat --top 3", "--split all --user 5 --user 7",
-            "--include some.txt --exclude none.txt", "--at-most kinds.csv 2 --category-column kinds", "--split all --user-list some.txt --output top.h5"]
+            "--input new.csv", "--input new.csv --format jsonl", "--user-features users.dat --top 3", "--split all --user 5 --user 7",
+            "--include some.txt --exclude none.txt", "--at-most kinds.csv 2 --category-column kinds", "--split all --users some.txt --output top.h5"]
     steps = [Step("prepare config.yaml"), Step("config.yaml"), *[Step(f"recommend config.yaml {way}") for way in ways],
              Step("recommend config.yaml --split all --output ranks.tsv", 3), Step(f"similar --checkpoint {CHECKPOINT} --item 3 --titles --output like.tsv"),
              Step("evaluate data.h5 --lists top.csv --metrics ndcg@10,coverage@10 --per-user users.h5"),
              Step("evaluate data.h5 --lists top.json --split validation"), Step("inspect runs/r --finished")]
     yield Run("recommend", steps, configured(settings) | files)
     plays = {"plays.csv": b"user,item,n\nann,3,1\nann,5,20\nbob,3,4\nann,3,2\ncy,8,7\n"}
-    steps = [Step("prepare config.yaml"), Step("config.yaml"), Step("recommend config.yaml --input plays.csv --weight-column n --explain 2"),
+    steps = [Step("prepare config.yaml"), Step("config.yaml"), Step("recommend config.yaml --input plays.csv --interaction-weight-column n --reasons 2"),
              Step("recommend config.yaml --input plays.csv"), Step("recommend config.yaml --split all --output all.tsv", 2),
              Step(f"export {CHECKPOINT} --output model.onnx")]
-    yield Run("recommend-weights", steps, configured(settings | {"data.prepare.weights": "log1p", "data.prepare.duplicates": "sum"}) | files | plays)
-    of_items = {"data.prepare.features": None, "data.prepare.item_features": "[genres]", "data.prepare.new_items": "0.2", "validation.baselines": "[popularity, ease]"}
+    yield Run("recommend-weights", steps, configured(settings | {"data.prepare.interaction_weights": "log1p", "data.prepare.duplicates": "sum"}) | files | plays)
+    of_items = {"data.prepare.user_features": None, "data.prepare.item_features": "[genres]", "data.prepare.new_item_fraction": "0.2", "evaluation.baselines": "[popularity, ease]"}
     genres = {"ml/movies.dat": "".join(f"{item}::Title {item}::{'Drama|War' if item % 2 else 'Comedy'}\n" for item in range(1, 100)).encode()}
     for name, model in {"ease": {}, "ease_neighbors": {"model.ease.neighbors": "5"}, "mult_vae": {"model.type": "mult_vae"}}.items():
         model = {"model.type": "ease", "model.ease.l2": "50", "model.ease.feature_weight": "[0, 20]"} | model
         steps = [Step("prepare config.yaml"), Step("config.yaml -v", 2), Step("config.yaml --test --per-user users.h5"), Step("recommend config.yaml --include some.txt")]
         yield Run(f"item-features-{name}", steps, configured(settings | of_items | model) | files | genres)
-    several = {"data.prepare.features": "[tags]", "data.prepare.item_features": "[kinds]", "data.source.users.path": "tags.csv", "data.source.items.path": "kinds.csv",
+    several = {"data.prepare.user_features": "[tags]", "data.prepare.item_features": "[kinds]", "data.source.users.path": "tags.csv", "data.source.items.path": "kinds.csv",
                "data.source.users.value_separator": '","', "data.source.items.value_separator": '"/"'}
     tables = {"tags.csv": b"user,tags\n1,A\n2,\"A, B\"\n1,C\n3,B|C\n", "kinds.csv": b"item,kinds\n1,A/B\n2,A\n1,C\n"}
     yield Run("features-joined", [Step("prepare config.yaml"), Step("inspect -v data.h5")], configured(settings | several) | files | tables)

@@ -142,15 +142,15 @@ def sources():
     by_format = {
         "movielens_csv": ({}, {"ml/ratings.csv": b"userId,movieId,rating,timestamp\r\n" + lines("{u},{i},{r}.0,{t}\r"),
                                "ml/movies.csv": b"movieId,title,genres\n" + titles('{i},"Title, {i}",Drama')}),
-        "movielens_dat": ({"data.prepare.features": "[gender, age, occupation]"}, MOVIELENS_1M),
-        "movielens_100k": ({"data.prepare.features": "[age, 2]"},
+        "movielens_dat": ({"data.prepare.user_features": "[gender, age, occupation]"}, MOVIELENS_1M),
+        "movielens_100k": ({"data.prepare.user_features": "[age, 2]"},
                            {"ml/u.data": lines("{u}\t{i}\t{r}\t{t}"), "ml/u.user": users_of("{u}|{a}|{g}|job{o}|55{o}"),
                             "ml/u.item": titles("{i}|Title {i} (1995)|01-Jan-1995||http://x|0|1")}),
         "netflix": ({}, {"nf/combined_data_10.txt": netflix(items[20:]), "nf/combined_data_2.txt": netflix(items[:20]),
                          "nf/movie_titles.csv": titles("{i},1999,Title {i}, in parts")}),
         "netflix_tar": ({"data.source.path": "nf.tar.gz"},
                         {"nf.tar.gz": tarred({f"training_set/mv_{item:07}.txt": netflix([item]) for item in reversed(items)})}),
-        "lastfm_360k": (all_count | {"data.prepare.features": "[gender, country]"},
+        "lastfm_360k": (all_count | {"data.prepare.user_features": "[gender, country]"},
                         {"fm/usersha1-artmbid-artname-plays.tsv": lines("user{u}\tm-{i}\tartist \"{i}\tx\t{r}").replace(b"\tx\t", b"\t")
                          + lines("user{u}\t\tnameless {i}\t1", EVENTS[::9]),
                          "fm/usersha1-profile.tsv": users_of("user{u}\t{g}\t{a}\tland {o}\tFeb 1, 2007")}),

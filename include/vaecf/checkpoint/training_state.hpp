@@ -68,8 +68,12 @@ struct TrainingState {
 /// Returns the attributes of a checkpoint with `state`.
 io::Attributes checkpoint_attributes(const config::TrainingConfig& options, const TrainingState& state);
 
+/// Throws InputError if the model of a checkpoint may compute what this version does not know: if a key of
+/// `model` in its configuration, or the rule of its interactions' weights, is unknown.
+void require_known_model(const io::CheckpointFile& file);
+
 /// Reads the state of a checkpoint on the calling rank. Throws InputError if an attribute is missing or out
-/// of range.
+/// of range, and as require_known_model().
 TrainingState read_training_state(const std::string& path, const io::CheckpointFile& file);
 
 /// Broadcasts the state of rank 0 to all ranks. Collective.

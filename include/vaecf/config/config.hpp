@@ -47,9 +47,15 @@ Config load(const std::string& path, std::span<const std::string> overrides = {}
 /// error messages. Throws InputError like load().
 Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
 
-/// Reads the configuration stored in a checkpoint, possibly written by another version. Unknown keys are
-/// ignored, and so are invalid values of keys that require_resumable() does not compare; Config::notes lists
-/// them. Throws InputError if the value of a compared key is invalid. `checkpoint` is its path, for messages.
+/// Returns the configuration `text` as a checkpoint stores it: of `model`, with only the keys that the model
+/// uses, so that its readers can refuse those that they do not know. A key that is added after 1.0 is left
+/// out while its value does not change what the model computes.
+std::string stored_text(const std::string& text);
+
+/// Reads the configuration stored in a checkpoint, possibly written by another version. Unknown keys outside
+/// of `model` are ignored, and so are invalid values of keys that require_resumable() does not compare;
+/// Config::notes lists them. Throws InputError for an unknown key of `model`, and if the value of a compared
+/// key is invalid. `checkpoint` is its path, for messages.
 Config parse_stored(const std::string& text, const std::string& checkpoint);
 
 /// Reads the configuration stored in a checkpoint as parse_stored() does, to serve its model on any machine:

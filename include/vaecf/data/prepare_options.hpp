@@ -16,7 +16,7 @@ namespace vaecf::data {
 enum class SplitMethod { liang2018, random, stable, leave_one_out, ratio, given, time };
 /// Selection of the targets of a user in the splits `leave_one_out` and `ratio`: a random sample, or the last
 /// items by time.
-enum class Holdout { random, last };
+enum class HeldOut { random, last };
 /// Rule for a (user, item) pair with several events: the first or the last one counts, or their ratings are
 /// added or their maximum is taken. See DuplicateFilter.
 enum class DuplicateRule { first, last, sum, max };
@@ -40,7 +40,7 @@ struct PrepareOptions {
   double held_out_fraction = 0.2;  ///< fraction of a held-out user's items that become targets; `ratio`: of
                                    ///< every user's items, for validation and for test
   SplitMethod split = SplitMethod::liang2018;
-  Holdout holdout = Holdout::random;
+  HeldOut held_out = HeldOut::random;
   /// Cuts of the split `time` for validation and test: fractions of the events, increasing, in (0, 1).
   std::vector<double> time_quantiles{0.8, 0.9};
   std::vector<std::string> dates{};  ///< the two cuts as dates instead, if not empty
@@ -74,5 +74,5 @@ template <>
 inline constexpr auto vaecf::enum_names<vaecf::data::DuplicateRule> =
     vaecf::named<vaecf::data::DuplicateRule>("first", "last", "sum", "max");
 template <>
-inline constexpr auto vaecf::enum_names<vaecf::data::Holdout> = vaecf::named<vaecf::data::Holdout>("random",
+inline constexpr auto vaecf::enum_names<vaecf::data::HeldOut> = vaecf::named<vaecf::data::HeldOut>("random",
                                                                                                    "last");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace vaecf::data {
@@ -23,6 +24,9 @@ inline double weight_of(WeightRule rule, double rating) {
 inline bool is_weight(double weight) {
   return weight > 0.0 && weight <= std::numeric_limits<double>::max();
 }
+
+/// Returns the rule that the file at `path` names. Throws InputError if this version does not know it.
+WeightRule stored_weight_rule(const std::string& path, const std::string& name);
 
 /// Divides the weights of a user's row by their mean, so that they add up to the number of items. A result
 /// too small for a float is the smallest normal one, since 0 is no weight.

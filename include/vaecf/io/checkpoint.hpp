@@ -20,6 +20,10 @@ namespace vaecf::io {
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<double>>;
 using Attributes = std::map<std::string, Attribute>;
 
+/// Returns the program that wrote a file with these attributes, by its attribute `written_by`: "vaecf_dist
+/// 1.0.0 (0123abcd)"; "an unknown program" without it.
+std::string writer_of(const Attributes& attributes);
+
 /// Tensor to be written to a checkpoint. `read_rows(begin, end, out)` fills `out` with the rows [begin, end),
 /// row-major.
 struct TensorSource {

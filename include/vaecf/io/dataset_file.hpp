@@ -23,9 +23,9 @@ class DatasetWriter {
 
   /// Appends a row of ascending, unique columns to one of "train", "validation/fold_in",
   /// "validation/held_out", "test/fold_in" and "test/held_out", or to a feature matrix of these users
-  /// ("train/features", "validation/features" and "test/features") or of the items ("items/features"). Rows
-  /// of "train" and of both "fold_in" may have weights as values: then all of them have, and attribute
-  /// `weights` must be set. Throws InputError if `matrix` is none of these.
+  /// ("train/user_features", "validation/user_features" and "test/user_features") or of the items
+  /// ("items/features"). Rows of "train" and of both "fold_in" may have weights as values: then all of them
+  /// have, and attribute `weights` must be set. Throws InputError if `matrix` is none of these.
   void append_row(const std::string& matrix, const SparseRow& row);
   /// Makes `path` (ids, or a matrix to which no row is appended) an alias of `target`, for example
   /// "test/fold_in" of "train".

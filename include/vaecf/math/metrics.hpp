@@ -33,8 +33,8 @@ std::string to_string(const Metric& metric);
 /// Returns the names of all metrics: "ndcg@K, recall@K, ..".
 std::string metric_names();
 
-/// Returns whether `value` of the metric `name` is better than `other`: smaller for gini@k and popularity@k,
-/// larger for all others.
+/// Returns whether `value` of the metric `name` is better than `other`: smaller for gini@k and
+/// mean_popularity@k, larger for all others.
 bool is_better(std::string_view name, double value, double other);
 
 /// Returns the metric of one user whose targets have `ranks` among `items` items. Ranks of `items` or more

@@ -131,7 +131,7 @@ class SolvedKind : public Kind {
   /// the train users only if it depends on them whether the memory suffices.
   virtual double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
                             const Context& context) const = 0;
-  /// Returns whether validation.baselines: auto includes the model, unless it costs too much.
+  /// Returns whether evaluation.baselines: auto includes the model, unless it costs too much.
   virtual bool is_usual_baseline() const { return false; }
   /// Returns what to set if the memory does not suffice.
   virtual std::string remedy(const ModelOptions& options) const = 0;

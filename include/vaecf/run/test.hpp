@@ -18,9 +18,9 @@ struct Baseline {
   evaluate::EvaluationResult result;
 };
 
-/// A baseline that validation.baselines: auto leaves out.
+/// A baseline that evaluation.baselines: auto leaves out.
 struct LeftOut {
-  std::string name;    ///< its value in validation.baselines
+  std::string name;    ///< its value in evaluation.baselines
   std::string reason;  ///< "16.3 x 10^12 operations, more than 10^12 for each of 2 threads"
 };
 

@@ -145,7 +145,7 @@ def compare(
         metrics = [name for name in reference.metrics if name in in_both]
         if not metrics:
             raise InputError(
-                f"{reference.path} and {other.path} have no metric in common; set validation.metrics to the same list"
+                f"{reference.path} and {other.path} have no metric in common; set evaluation.metrics to the same list"
             )
         for metric in metrics:
             first, second = reference.table[metric].to_numpy(), table[metric].to_numpy()

@@ -85,7 +85,7 @@ def parallel_config(config: Mapping[str, Any], ranks: list[int]) -> ParallelConf
             raise InputError(f"distributed.item_slices: {item_slices} does not divide {count} ranks; set a divisor, or all")
     return ParallelConfig(
         users=float(config["train.batch_size"]),
-        sharded=config["distributed.optimizer"] == "sharded",
+        sharded=config["distributed.optimizer_state"] == "sharded",
         bf16_comm=config["distributed.comm_dtype"] == "bf16",
         overlap=config["distributed.overlap"] != "off",
         bucket_bytes=1048576.0 * float(config["distributed.bucket_mib"]),
@@ -137,7 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--items", type=int, default=0, help="number of items; with --interactions-per-user instead of data.file")
     add("--interactions-per-user", type=float, default=0.0, help="mean; with --items instead of data.file")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="with --predict: change the configuration")
-    add("--program", metavar="FILE", help="path of vaecf_dist (default: VAECF_DIST, PATH, build/*/bin)")
+    add("--program", metavar="FILE", help="path of vaecf_dist (default: VAECF_PROGRAM, build/*/bin, PATH)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -119,7 +119,7 @@ CheckResult check_run_folder(const std::string& folder, std::int64_t wanted) {
   return warn_if(
       free < needed, "run folder", format("{}: {:.1f} GiB free", folder, free / gib),
       format(
-          "the checkpoints of this run need {:.1f} GiB; free some space, lower run.keep, or set run.directory to another disk",
+          "the checkpoints of this run need {:.1f} GiB; free some space, lower run.keep_checkpoints, or set run.directory to another disk",
           needed / gib));
 }
 

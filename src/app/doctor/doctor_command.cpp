@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/version.hpp>
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/dataset_file.hpp>

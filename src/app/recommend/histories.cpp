@@ -49,8 +49,8 @@ Position find_other(const data::Table& first, const data::SourceLayout& layout, 
   return position;
 }
 
-/// Returns the column of the values: that of --weight-column, else the source's column of ratings, if the
-/// file has it.
+/// Returns the column of the values: that of --interaction-weight-column, else the source's column of
+/// ratings, if the file has it.
 Position find_values(const data::Table& first, const data::SourceLayout& layout, const UserItemColumns& found,
                      const std::string& asked) {
   const Position position =
@@ -58,7 +58,7 @@ Position find_values(const data::Table& first, const data::SourceLayout& layout,
   if (position || asked.empty()) return position;
   const Fields& fields = first.fields();
   throw InputError(format(
-      "{}: there is no column '{}' besides those of users and items, which --weight-column names; found {}",
+      "{}: there is no column '{}' besides those of users and items, which --interaction-weight-column names; found {}",
       first.location(), excerpt(asked), excerpt(join({fields.begin(), fields.end()}))));
 }
 

@@ -1,4 +1,4 @@
-// Files of ids: --include, --exclude, --user-list and --at-most.
+// Files of ids: --include, --exclude, --users and --at-most.
 #pragma once
 
 #include <vaecf/base/log.hpp>

@@ -39,10 +39,10 @@ int count_item_slices(const config::Config& config, const io::CheckpointFile& ch
   if (config.options.distributed.item_slices == 1) return 1;
   session.device = device::make_device(backend_options_for_rank(config, session.hosts()));
   const Context context{session.hosts(), *session.device, session.console.log, *session.console.progress};
-  return run::choose_item_slices(
-      config.options,
-      {checkpoint.attribute<std::int64_t>("items"), optional_attribute<std::int64_t>(checkpoint, "features")},
-      context);
+  return run::choose_item_slices(config.options,
+                                 {checkpoint.attribute<std::int64_t>("items"),
+                                  optional_attribute<std::int64_t>(checkpoint, "user_features")},
+                                 context);
 }
 
 ExitCode run_recommend(const CommandLine& line, const RecommendArguments& arguments) {
@@ -52,7 +52,7 @@ ExitCode run_recommend(const CommandLine& line, const RecommendArguments& argume
   const TaskResult parsed =
       run_and_capture([&] { config = configuration_of(line, arguments.checkpoint, checkpoint); });
   // Contributions are small differences, and add up to the score, in fp32 only.
-  if (arguments.explain > 0) config.backend.precision = device::Precision::fp32;
+  if (arguments.reasons > 0) config.backend.precision = device::Precision::fp32;
   RankSession session(make_communicator(config.options.distributed));
   session.together(parsed);
   session.watch(config.options.distributed);
@@ -95,14 +95,14 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       "file with one user and item per line, for new users: TSV, CSV, or the format of data.source; items by id or title");
   command
       .add_option(
-          "--weight-column", arguments.weight_column,
+          "--interaction-weight-column", arguments.weight_column,
           "column of --input with play counts or ratings, by name or by index from 0, for a model trained with weights; default: that of the ratings in data.source")
       ->type_name("NAME")
       ->needs(input);
   auto* users =
       command
           .add_option(
-              "--users", arguments.users,
+              "--user-features", arguments.user_features,
               "table with the features of the --input users, or, without --input, of all users to recommend to; "
               "must have the columns that the dataset was prepared with")
           ->type_name("FILE");
@@ -120,7 +120,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
                   "recommend only to the user with this id, as in the source files; repeatable")
       ->type_name("ID")
       ->allow_extra_args(false);
-  command.add_option("--user-list", arguments.user_list, "file with the ids of such users, one per line")
+  command.add_option("--users", arguments.users, "file with the ids of such users, one per line")
       ->type_name("FILE");
   auto* stream = command.add_flag(
       "--stream", arguments.stream,
@@ -154,7 +154,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       ->needs(at_most);
   command
       .add_option(
-          "--explain", arguments.explain,
+          "--reasons", arguments.reasons,
           "add for each item the N items of the user that contribute most to its score, and their contributions; computes in fp32")
       ->type_name("N")
       ->check(integer_check(1, max_reasons), "");
@@ -169,8 +169,8 @@ void add_recommend(CLI::App& app, CommandLine& line) {
                   "output format; default: by the ending of --output, tsv without one")
       ->check(CLI::IsMember(formats));
   // An answer has no other form than a JSON object.
-  for (const char* const other : {"--input", "--users", "--split", "--user", "--user-list", "--exclude-pairs",
-                                  "--titles", "--format", "--output"})
+  for (const char* const other : {"--input", "--user-features", "--split", "--user", "--users",
+                                  "--exclude-pairs", "--titles", "--format", "--output"})
     stream->excludes(command.get_option(other));
 }
 

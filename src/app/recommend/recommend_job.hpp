@@ -43,7 +43,7 @@ inline std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::
 inline std::optional<io::DatasetFile> open_dataset(const RecommendArguments& arguments,
                                                    const std::string& path,
                                                    const io::CheckpointFile& checkpoint) {
-  if (!arguments.input.empty() || !arguments.users.empty()) return std::nullopt;
+  if (!arguments.input.empty() || !arguments.user_features.empty()) return std::nullopt;
   const std::string split = format("--split {}", arguments.split);
   if (path.empty())
     throw InputError(format("{}: data.file is not set; set it, or pass new users with --input", split));
@@ -84,11 +84,11 @@ class RecommendJob {
       throw InputError(format("--titles: {} contains no /items/title", checkpoint.path()));
     const ItemNames names(items_, summary.item_titles);
     data::SourceOptions source = config.source;
-    source.users.path = arguments_.users;
+    source.users.path = arguments_.user_features;
     source.users.file.clear();
     target_users_ = make_target_users(arguments_, source, dataset_ ? &*dataset_ : nullptr, checkpoint, names,
                                       console_.log, config.prepare.duplicates);
-    if (!arguments_.user.empty() || !arguments_.user_list.empty())
+    if (!arguments_.user.empty() || !arguments_.users.empty())
       target_users_ = select_users(std::move(target_users_), arguments_, source, console_.log);
     users_ = {0, target_users_.users.size()};
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
@@ -97,7 +97,7 @@ class RecommendJob {
     choice_ = {arguments_.top, arguments_.keep_seen,
                read_allowed_items(arguments_, source, names,
                                   optional_attribute<std::int64_t>(checkpoint, "new_items"), console_.log),
-               arguments_.explain};
+               arguments_.reasons};
     choice_.categories = read_item_categories(arguments_, source, names, console_.log);
     choice_.at_most = arguments_.at_most.second;
     add_to_digest(choice_.allowed_items);
@@ -106,7 +106,7 @@ class RecommendJob {
     add_to_digest(excluded_);
     recommender_.emplace(config.options,
                          Context{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
-                         checkpoint_, arguments_.explain > 0);
+                         checkpoint_, arguments_.reasons > 0);
     width_ = recommender_->list_length(choice_);
     // Reasons take longer than recommendations, at least with networks.
     block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width_ * (1 + choice_.reasons),
@@ -115,7 +115,7 @@ class RecommendJob {
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
       add_to_digest(target_users_.users.text(user));
     if (!arguments_.input.empty()) add_to_digest(target_users_.seen(users_));
-    if (!arguments_.users.empty()) add_to_digest(target_users_.features(users_));
+    if (!arguments_.user_features.empty()) add_to_digest(target_users_.features(users_));
   }
 
   /// Opens the output on rank 0. Collective. Throws InputError if the inputs of the ranks differ.
@@ -131,8 +131,8 @@ class RecommendJob {
     if (ranks_.rank() != 0) return;
     io::validate_output_path(arguments_.output, "--output",
                              {dataset_ ? dataset_->path() : "", config_, checkpoint_.path(), arguments_.input,
-                              arguments_.users, arguments_.user_list, arguments_.include, arguments_.exclude,
-                              arguments_.exclude_pairs, arguments_.at_most.first});
+                              arguments_.user_features, arguments_.users, arguments_.include,
+                              arguments_.exclude, arguments_.exclude_pairs, arguments_.at_most.first});
     io::RecommendationHeader head;
     head.users = target_users_.users;
     head.items = items_;

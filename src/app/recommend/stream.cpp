@@ -83,10 +83,10 @@ class Stream {
   Stream(const RecommendArguments& arguments, const config::Config& config,
          const io::CheckpointFile& checkpoint, RankSession& session)
       : summary_(checkpoint.dataset()), names_(summary_.item_ids, summary_.item_titles), fields_{names_} {
-    if (optional_attribute<std::int64_t>(checkpoint, "features") > 0)
+    if (optional_attribute<std::int64_t>(checkpoint, "user_features") > 0)
       fields_.features = data::FeatureHashing::parse(checkpoint.attribute<std::string>("feature_hashing"));
-    if (checkpoint.attributes().contains("weights")) fields_.weights = weight_rule_of(checkpoint);
-    fields_.max_reasons = arguments.explain;
+    if (checkpoint.attributes().contains("interaction_weights")) fields_.weights = weight_rule_of(checkpoint);
+    fields_.max_reasons = arguments.reasons;
     new_items_ = optional_attribute<std::int64_t>(checkpoint, "new_items");
     const auto odd = std::ranges::find_if_not(summary_.item_ids.strings, is_utf8);
     if (odd != summary_.item_ids.strings.end()) {
@@ -97,7 +97,7 @@ class Stream {
     Log& log = session.console.log;
     choice_.k = arguments.top;
     choice_.keep_seen = arguments.keep_seen;
-    choice_.reasons = arguments.explain;
+    choice_.reasons = arguments.reasons;
     choice_.allowed_items = read_allowed_items(arguments, config.source, names_, new_items_, log);
     choice_.categories = read_item_categories(arguments, config.source, names_, log);
     choice_.at_most = arguments.at_most.second;
@@ -108,7 +108,7 @@ class Stream {
     recommender_.emplace(
         config.options,
         Context{session.hosts(), *session.device, log, *session.console.progress, nullptr, nullptr},
-        checkpoint, arguments.explain > 0);
+        checkpoint, arguments.reasons > 0);
   }
 
   void work(const StopFlag& stop) {
@@ -242,7 +242,7 @@ ExitCode run_stream(const CommandLine& line, const RecommendArguments& arguments
   const TaskResult parsed =
       run_and_capture([&] { config = configuration_of(line, arguments.checkpoint, checkpoint); });
   // Contributions are small differences, and add up to the score, in fp32 only.
-  if (arguments.explain > 0) config.backend.precision = device::Precision::fp32;
+  if (arguments.reasons > 0) config.backend.precision = device::Precision::fp32;
   RankSession session(make_communicator(config.options.distributed));
   session.together(parsed);
   std::optional<Stream> stream;

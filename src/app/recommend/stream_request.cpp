@@ -137,7 +137,7 @@ StreamRequest read_stream_request(std::string_view line, const StreamFields& fie
       request.include = columns_of(value, "include", fields.items, request.unknown);
     } else if (name == "reasons") {
       if (fields.max_reasons == 0 && value != 0)
-        throw InputError("reasons: start the program with --explain N, and a line may ask for up to N");
+        throw InputError("reasons: start the program with --reasons N, and a line may ask for up to N");
       request.reasons = integer(value, "reasons", 0, fields.max_reasons);
     } else {
       throw InputError(format(

@@ -20,7 +20,7 @@ struct StreamFields {
   const ItemNames& items;
   data::FeatureHashing features = {};            ///< of users; without columns if the model has none
   std::optional<data::WeightRule> weights = {};  ///< of a model that was trained with weights
-  std::int64_t max_reasons = 0;                  ///< 0: the program was started without --explain
+  std::int64_t max_reasons = 0;                  ///< 0: the program was started without --reasons
 };
 
 /// A line of `recommend --stream`: a user, and what to recommend.

@@ -105,7 +105,7 @@ TargetUsers users_of(const io::DatasetFile& file, io::IdList ids, std::vector<Pa
   const auto features = [&file, parts](Range users) {
     if (file.features() == 0) return Csr{};
     Rows found(users, false);
-    for (const Part& part : *parts) collect(file, part.split + "/features", part.rows, users, found);
+    for (const Part& part : *parts) collect(file, part.split + "/user_features", part.rows, users, found);
     return sorted_rows(std::move(found.columns));
   };
   const std::string split = parts->size() == 1 ? parts->front().split + " " : "";
@@ -122,13 +122,13 @@ std::function<Csr(Range)> some_of(Csr rows) {
   };
 }
 
-/// Reads the table of --users with the feature hashing of the model. Throws InputError if the model has no
-/// user features.
+/// Reads the table of --user-features with the feature hashing of the model. Throws InputError if the model
+/// has no user features.
 data::HashedUsers read_table(const data::FeatureTableOptions& table, const io::CheckpointFile& checkpoint,
                              Log& log) {
   if (!checkpoint.attributes().contains("feature_hashing")) {
     throw InputError(format(
-        "--users {}: {} was trained without user features; omit --users, or set data.prepare.features, prepare and train again with model.features: auto",
+        "--user-features {}: {} was trained without user features; omit --user-features, or set data.prepare.user_features, prepare and train again with model.user_features: auto",
         table.path, checkpoint.path()));
   }
   const auto hashing = checkpoint.attribute<std::string>("feature_hashing");
@@ -151,30 +151,30 @@ Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& tabl
                                       : table.rows.view().row(found->second));
   }
   if (missing.count() > 0) {
-    log.warn("--users {}: {} users are not in the table ({}); they have no features", path, missing.count(),
-             missing.text());
+    log.warn("--user-features {}: {} users are not in the table ({}); they have no features", path,
+             missing.count(), missing.text());
   }
   return rows;
 }
 
 /// Reads the histories in --input, with weights if the model was trained with weights. Throws InputError if
-/// it was not, and --weight-column is set.
+/// it was not, and --interaction-weight-column is set.
 Histories read_input(const RecommendArguments& arguments, const data::SourceOptions& source,
                      const io::CheckpointFile& checkpoint, const ItemNames& names, Log& log,
                      data::DuplicateRule duplicates) {
   const std::string& input = arguments.input;
-  if (!checkpoint.attributes().contains("weights")) {
+  if (!checkpoint.attributes().contains("interaction_weights")) {
     if (arguments.weight_column.empty()) return read_histories(input, source, names);
     throw InputError(format(
-        "--weight-column {}: {} was trained without weights of interactions, and counts every item the same; omit --weight-column, or set data.prepare.weights, prepare and train again",
+        "--interaction-weight-column {}: {} was trained without weights of interactions, and counts every item the same; omit --interaction-weight-column, or set data.prepare.interaction_weights, prepare and train again",
         excerpt(arguments.weight_column), checkpoint.path()));
   }
-  const auto made = checkpoint.attribute<std::string>("weights");
+  const auto made = checkpoint.attribute<std::string>("interaction_weights");
   const InputWeights weights{weight_rule_of(checkpoint), duplicates, arguments.weight_column};
   Histories histories = read_histories(input, source, names, &weights);
   if (histories.weights.empty()) {
     log.warn(
-        "{}: has no column of weights, so that all items of a user weigh the same, but the model was trained with weights ({}); name a column with --weight-column",
+        "{}: has no column of weights, so that all items of a user weigh the same, but the model was trained with weights ({}); name a column with --interaction-weight-column",
         input, excerpt(made));
   } else {
     log.info("{}: weights are those of column {} ({})", input, histories.weights, excerpt(made));
@@ -233,8 +233,8 @@ std::function<Csr(Range)> rows_of_chosen(std::function<Csr(Range)> all,
 }  // namespace
 
 data::WeightRule weight_rule_of(const io::CheckpointFile& checkpoint) {
-  return checkpoint.attribute<std::string>("weights") == "log1p" ? data::WeightRule::log1p
-                                                                 : data::WeightRule::rating;
+  return data::stored_weight_rule(checkpoint.path(),
+                                  checkpoint.attribute<std::string>("interaction_weights"));
 }
 
 TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
@@ -285,13 +285,13 @@ TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
   FoundIds named;
   for (const std::string& id : arguments.user) named.add(find(id), id);
   if (!arguments.user.empty()) add("--user", "", named);
-  const std::string& list = arguments.user_list;
+  const std::string& list = arguments.users;
   if (!list.empty()) {
     const auto find_in = [&](const data::Table& row, std::size_t column) {
       const std::int64_t whole = find(row.remainder(column));
       return whole >= 0 ? whole : find(row.at(column));
     };
-    add(format("--user-list {}", list), ":", read_ids(list, source, "user", find_in));
+    add(format("--users {}", list), ":", read_ids(list, source, "user", find_in));
   }
   io::IdList ids = all.users.select(chosen);
   const auto shared = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));

@@ -54,7 +54,7 @@ TargetUsers make_target_users(const RecommendArguments& arguments, const data::S
                               const ItemNames& names, Log& log,
                               data::DuplicateRule duplicates = data::DuplicateRule::first);
 
-/// Returns the users of --user and --user-list, in this order and each once. Logs unknown ids. Throws
+/// Returns the users of --user and --users, in this order and each once. Logs unknown ids. Throws
 /// InputError if one of the two has no known id, or the file cannot be read. `source` describes its columns.
 TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
                          const data::SourceOptions& source, Log& log);

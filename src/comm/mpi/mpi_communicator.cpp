@@ -27,7 +27,7 @@ namespace {
 /// yet.
 std::string join_timeout_message(double seconds) {
   return format(
-      "rank {} on {} has waited {:g} s in setup (distributed.startup_timeout), but MPI has not connected the ranks; check that all ranks were started and that their hosts can reach each other",
+      "rank {} on {} has waited {:g} s in setup (watchdog.startup_timeout_seconds), but MPI has not connected the ranks; check that all ranks were started and that their hosts can reach each other",
       launcher_rank().value_or(0), host_name(), seconds);
 }
 

@@ -179,7 +179,7 @@ class NcclComm {
       const auto waited = Clock::now() - begin;
       if (waited > std::chrono::duration<double>(timeout)) {
         throw RunError(format(
-            "{} has waited {:g} s (distributed.timeout) for NCCL: {}. "
+            "{} has waited {:g} s (watchdog.timeout_seconds) for NCCL: {}. "
             "Another rank did not make the same call, or is not reachable; "
             "check the messages of the other ranks, and that their hosts can reach each other (NCCL_DEBUG=INFO shows the network, NCCL_SOCKET_IFNAME selects it)",
             name_, timeout, what));

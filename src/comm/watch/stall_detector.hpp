@@ -113,10 +113,10 @@ class StallDetector {
 
   Limit limit_of(Phase phase) const {
     if (phase == Phase::setup || phase == Phase::loading)
-      return {options_.startup_timeout, "distributed.startup_timeout"};
+      return {options_.startup_timeout, "watchdog.startup_timeout_seconds"};
     if (phase == Phase::training || phase == Phase::shutdown)
-      return {options_.timeout, "distributed.timeout"};
-    return {options_.validation_timeout, "distributed.validation_timeout"};
+      return {options_.timeout, "watchdog.timeout_seconds"};
+    return {options_.validation_timeout, "watchdog.evaluation_timeout_seconds"};
   }
 
   static std::string describe(const Stall& stall, double now) {

@@ -127,9 +127,9 @@ void FeatureRows::append_rows(io::DatasetWriter& writer, const std::string& matr
 void FeatureRows::finish(io::DatasetWriter& writer, FeatureReport& report, std::vector<DataIssue>& issues,
                          Log& log) const {
   if (report_.matched == 0) refuse_other_ids(report_.members);
-  const std::string prefix = of_ == TableOf::users ? "feature" : "item_feature";
-  writer.set_attribute(prefix + "s", hashing_.features());
-  writer.set_attribute(prefix + "_hashing", hashing_.to_string());
+  const bool of_users = of_ == TableOf::users;
+  writer.set_attribute(of_users ? "user_features" : "item_features", hashing_.features());
+  writer.set_attribute(of_users ? "feature_hashing" : "item_feature_hashing", hashing_.to_string());
   report = report_;
   report.unmatched_rows = std::count(used_.begin(), used_.end(), false);
   issues_.log_to(log);

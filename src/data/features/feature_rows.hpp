@@ -31,8 +31,8 @@ class FeatureRows {
   /// if the table contains none of `ids`.
   std::vector<bool> complete(io::IdList& ids);
 
-  /// Appends one row for each of `ids` to the feature matrix `matrix` ("train/features"). Users and items
-  /// missing from the table get an empty row. The report counts a user of several parts once.
+  /// Appends one row for each of `ids` to the feature matrix `matrix` ("train/user_features"). Users and
+  /// items missing from the table get an empty row. The report counts a user of several parts once.
   void append_rows(io::DatasetWriter& writer, const std::string& matrix, const io::IdList& ids);
 
   /// Sets the feature attributes of the dataset, fills `report` and adds issues to `issues`. Throws

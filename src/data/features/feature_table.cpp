@@ -185,7 +185,7 @@ class ColumnReader {
 }  // namespace
 
 const TableWords& words_of(TableOf of) {
-  static constexpr TableWords of_users{"user", "users", "data.source.users", "data.prepare.features"};
+  static constexpr TableWords of_users{"user", "users", "data.source.users", "data.prepare.user_features"};
   static constexpr TableWords of_items{"item", "items", "data.source.items", "data.prepare.item_features"};
   return of == TableOf::users ? of_users : of_items;
 }

@@ -241,9 +241,9 @@ void Filter::count_positive(PrepareReport& report) {
                         : "the user and item also occur in a later event, which counts",
                     *ratings_);
   }
-  unweighted.report(
-      format("the rating gives no positive weight (data.prepare.weights: {})", to_string(options_->weights)),
-      *ratings_);
+  unweighted.report(format("the rating gives no positive weight (data.prepare.interaction_weights: {})",
+                           to_string(options_->weights)),
+                    *ratings_);
   ratings_->locations = {};
   report.stages.push_back(raw.stage("raw"));
   report.stages.push_back(reduced.stage(to_string(options_->duplicates) + " of each (user, item)"));
@@ -256,7 +256,7 @@ void Filter::count_positive(PrepareReport& report) {
                 "lower data.prepare.min_rating, or set data.prepare.duplicates to another rule, since {} repeated events with such a rating do not count",
                 would_pass),
       report);
-  if (weighted) add_stage(positive, "weight > 0", "set data.prepare.weights: none", report);
+  if (weighted) add_stage(positive, "weight > 0", "set data.prepare.interaction_weights: none", report);
 }
 
 void Filter::count_on_kept_items(PrepareReport& report) {

@@ -27,7 +27,7 @@ void write_users(io::DatasetWriter& writer, const std::string& part, const RawRa
                  std::span<const std::int32_t> users, FeatureRows& features) {
   const io::IdList ids = ratings.user_ids.select(users);
   writer.write_ids(part + "/user_id", ids);
-  if (features.any()) features.append_rows(writer, part + "/features", ids);
+  if (features.any()) features.append_rows(writer, part + "/user_features", ids);
 }
 
 // Writes ids and features of users and items, and the links to them.
@@ -46,7 +46,7 @@ void write_users_and_items(io::DatasetWriter& writer, const RawRatings& ratings,
     if (split.weak && count > 0) {  // same users; their fold-in is the train row
       writer.link(name + "/fold_in", "train");
       writer.link(name + "/user_id", "train/user_id");
-      if (features.any()) writer.link(name + "/features", "train/features");
+      if (features.any()) writer.link(name + "/user_features", "train/user_features");
       continue;
     }
     write_users(writer, name, ratings, users.first(count), features);
@@ -64,7 +64,8 @@ void check_options(const SourceOptions& source, const PrepareOptions& options) {
   };
   if (combines_ratings(options.duplicates))
     require_ratings("duplicates: " + to_string(options.duplicates), "first or last");
-  if (options.weights != WeightRule::none) require_ratings("weights: " + to_string(options.weights), "none");
+  if (options.weights != WeightRule::none)
+    require_ratings("interaction_weights: " + to_string(options.weights), "none");
   if (options.split == SplitMethod::time && !has_times(source)) {
     throw InputError(format(
         "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
@@ -77,11 +78,11 @@ void check_options(const SourceOptions& source, const PrepareOptions& options) {
   }
   if (options.new_items > 0 && options.item_features.empty()) {
     throw InputError(
-        "data.prepare.new_items requires data.prepare.item_features, since new items are known by their features only; set it to columns of the table of items, such as [genres], or remove data.prepare.new_items");
+        "data.prepare.new_item_fraction requires data.prepare.item_features, since new items are known by their features only; set it to columns of the table of items, such as [genres], or remove data.prepare.new_item_fraction");
   }
   if (options.new_items > 0 && options.split == SplitMethod::given) {
     throw InputError(
-        "data.prepare.new_items removes train events, but data.prepare.split: given keeps the parts of the source; use another split, or remove data.prepare.new_items");
+        "data.prepare.new_item_fraction removes train events, but data.prepare.split: given keeps the parts of the source; use another split, or remove data.prepare.new_item_fraction");
   }
 }
 

@@ -50,7 +50,7 @@ bool prepare_uses(std::string_view key, const SourceOptions& source, const Prepa
     return split == liang2018 || split == SplitMethod::random || split == stable || split == ratio;
   if (option == "validation_users" || option == "test_users") return split != stable;
   if (option == "validation_fraction" || option == "test_fraction") return split == stable;
-  if (option == "holdout") return split == leave_one_out || split == ratio;
+  if (option == "held_out") return split == leave_one_out || split == ratio;
   if (option == "time_quantiles" || option == "dates") return split == SplitMethod::time;
   return true;
 }

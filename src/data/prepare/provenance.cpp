@@ -23,9 +23,9 @@ constexpr std::int64_t recipe_version = 4;
 // Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
   return key.starts_with("source_") || key.starts_with("users_") || key.starts_with("items_") ||
-         key == "features_of" || key == "item_features_of" || key == "new_items_fraction" ||
+         key == "user_features_of" || key == "item_features_of" || key == "new_item_fraction" ||
          key == "given_parts" || key == "time_quantiles" || key == "dates" || key == "validation_fraction" ||
-         key == "test_fraction" || key == "weights";
+         key == "test_fraction" || key == "interaction_weights";
 }
 
 // Returns the member of an archive that `path` denotes if `path` is missing but its folder exists as an
@@ -85,7 +85,7 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
       {"test_users", options.test_users},
       {"held_out_fraction", options.held_out_fraction},
       {"split", to_string(options.split)},
-      {"holdout", to_string(options.holdout)},
+      {"held_out", to_string(options.held_out)},
       {"duplicates", to_string(options.duplicates)},
       {"repeat_filters", std::int64_t{options.repeat_filters}},
       {"seed", static_cast<std::int64_t>(options.seed)},
@@ -123,15 +123,15 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
     attributes["feature_buckets"] = options.feature_buckets;
   }
   if (!options.features.empty()) {
-    attributes["features_of"] = join(options.features, "\n");
+    attributes["user_features_of"] = join(options.features, "\n");
     add_table(attributes, "users_", source.users, true);
   }
   if (!options.item_features.empty()) attributes["item_features_of"] = join(options.item_features, "\n");
   set_if_present("items_title_column", source.items.title_column);
   if (reads_items(source, options))
     add_table(attributes, "items_", source.items, !options.item_features.empty());
-  if (options.new_items > 0) attributes["new_items_fraction"] = options.new_items;
-  if (options.weights != WeightRule::none) attributes["weights"] = to_string(options.weights);
+  if (options.new_items > 0) attributes["new_item_fraction"] = options.new_items;
+  if (options.weights != WeightRule::none) attributes["interaction_weights"] = to_string(options.weights);
   return attributes;
 }
 

@@ -148,7 +148,7 @@ void draw_weak_split(std::int64_t row, std::span<Event> events, const PrepareOpt
   const std::int64_t n = std::ssize(events);
   std::vector<std::int32_t> order(n);  // the first ones are held out
   std::iota(order.begin(), order.end(), 0);
-  if (options.holdout == Holdout::random) {
+  if (options.held_out == HeldOut::random) {
     stream_of_row(options, row).shuffle(std::span(order));
   } else {
     std::reverse(order.begin(), order.end());

@@ -1,13 +1,23 @@
 #include "data/prepare/split_writer.hpp"
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/data/weights.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "data/prepare/split_counter.hpp"
 
 namespace vaecf::data {
+
+WeightRule stored_weight_rule(const std::string& path, const std::string& name) {
+  const std::optional<WeightRule> rule = parse_enum<WeightRule>(name);
+  if (rule && *rule != WeightRule::none) return *rule;
+  throw InputError(format(
+      "{}: its weights of interactions are {}, which this version does not know; they must be rating or log1p",
+      path, excerpt(name)));
+}
 
 std::vector<float> divided_by_mean(std::span<const double> weights) {
   const auto n = static_cast<double>(weights.size());

@@ -25,7 +25,7 @@ ReadOptions make_read_options(const SourceOptions& source, const PrepareOptions&
   const bool by_time =
       options.split == SplitMethod::time ||
       ((options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
-       options.holdout == Holdout::last);
+       options.held_out == HeldOut::last);
   ReadOptions wanted;
   wanted.min_rating = options.min_rating;
   wanted.part = options.split == SplitMethod::given;

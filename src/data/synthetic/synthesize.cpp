@@ -187,7 +187,7 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
   SyntheticUserAttributes attributes(options.user_columns, sizes.tastes, options.seed);
   if (options.user_columns > 0) {
     writer.set_attribute("user_columns", std::int64_t{options.user_columns});
-    writer.set_attribute("features", attributes.hashing().features());
+    writer.set_attribute("user_features", attributes.hashing().features());
     writer.set_attribute("feature_hashing", attributes.hashing().to_string());
   }
   std::vector<std::int32_t> row;
@@ -210,7 +210,7 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
     if (options.user_columns > 0) {
       PhiloxStream attribute_random(options.seed, static_cast<std::uint32_t>(user),
                                     PhiloxStream::user_columns_step);
-      writer.append_row(part + "/features",
+      writer.append_row(part + "/user_features",
                         attributes.hashing().row(attributes.draw_user(attribute_random, tastes)));
     }
     progress.update(user + 1);

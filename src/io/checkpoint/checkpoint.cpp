@@ -29,7 +29,7 @@ static_assert(std::endian::native == std::endian::little, "the user block is wri
 
 constexpr const char* how_to_get_a_checkpoint = "choose a checkpoint written by a training run";
 constexpr std::string_view magic = "VAECFCKP";
-constexpr std::uint32_t checkpoint_format = 2;
+constexpr std::uint32_t checkpoint_format = 3;
 constexpr const char* item_ids_path = "items/id";
 constexpr const char* item_titles_path = "items/title";
 constexpr const char* item_users_path = "items/users";
@@ -197,6 +197,7 @@ struct CheckpointFile::Content {
       : checksum(verify_checksum(path)), file(path, how_to_get_a_checkpoint, true) {
     file.as_input_error([&] {
       attributes = file.attributes();
+      file.require_known(attributes);
       std::vector<std::string> names;
       const auto add_name = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
         static_cast<std::vector<std::string>*>(to)->emplace_back(name);

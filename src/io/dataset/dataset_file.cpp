@@ -1,4 +1,5 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/base/version.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/file_lock.hpp>
 #include <vaecf/io/hash.hpp>
@@ -123,15 +124,17 @@ struct DatasetFile::Content {
       if (file.has("target_popularity"))
         file.refuse(format("contains metrics of test users, not a dataset; {}", how_to_get_a_dataset));
       attributes = file.attributes();
-      if (width_at("format_version", 0).value_or(dataset_format) != dataset_format) {
-        file.refuse(format("its format_version is not {}, the only version that is supported; {}",
-                           dataset_format, how_to_get_a_dataset));
+      const std::int64_t format_version = width_at("format_version", 0).value_or(dataset_format);
+      if (format_version != dataset_format) {
+        file.refuse(format("its format_version is {}, but {} reads {} only; prepare it again", format_version,
+                           written_by(), dataset_format));
       }
+      file.require_known(attributes);
       const auto found_items = width_at("items", 1);
       if (!found_items)
         file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_a_dataset));
       items = *found_items;
-      features = width_at("features", 0).value_or(0);
+      features = width_at("user_features", 0).value_or(0);
       item_features = width_at("item_features", 0).value_or(0);
       new_items = width_at("new_items", 0).value_or(0);
       if (new_items >= items) file.refuse("attribute `new_items` must be below attribute `items`");
@@ -319,6 +322,7 @@ std::string DatasetFile::fingerprint() const {
     add(std::as_bytes(std::span(offsets)));
   }
   for (const auto& [name, value] : attributes()) {
+    if (name == "written_by" || name == "requires") continue;
     add_text(name);
     add_text(text_of(value));
   }

@@ -87,8 +87,9 @@ DatasetWriter::DatasetWriter(const std::string& path, std::int64_t compression)
   const std::int64_t first = 0;
   for (const auto matrix : matrix_names) {
     const std::string name(matrix);
-    file_->matrices.push_back(
-        {{name + "/indptr", deflate}, {name + "/indices", deflate}, {name + "/weights", deflate}});
+    file_->matrices.push_back({{name + "/indptr", deflate},
+                               {name + "/indices", deflate},
+                               {name + "/interaction_weights", deflate}});
     file_->matrices.back().offsets.append(file_->writer, {&first, 1});
   }
 }
@@ -127,7 +128,7 @@ void DatasetWriter::commit() {
     if (matrix.linked || (m >= first_features && !has_columns(m))) continue;
     matrix.offsets.finish(writer);
     matrix.columns.finish(writer);
-    if (file_->attributes.contains("weights") && may_have_weights(matrix_names[m]))
+    if (file_->attributes.contains("interaction_weights") && may_have_weights(matrix_names[m]))
       matrix.weights.finish(writer);
   }
   writer.write_attributes(file_->attributes);

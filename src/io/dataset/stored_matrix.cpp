@@ -30,11 +30,12 @@ StoredMatrix::StoredMatrix(const Hdf5Reader& file, const std::string& name)
         format("{} ends with {}, but {} has {} entries", offsets_.name, last, columns_.name, entries()));
   }
   if (file.has(name + "/data")) data_ = open_values(name + "/data");
-  if (!file.has(name + "/weights")) return;
+  if (!file.has(name + "/interaction_weights")) return;
   if (!may_have_weights(name)) {
-    file.refuse(format("/{0} has weights: only train and both fold_in may have; remove /{0}/weights", name));
+    file.refuse(format(
+        "/{0} has weights: only train and both fold_in may have; remove /{0}/interaction_weights", name));
   }
-  weights_ = open_values(name + "/weights");
+  weights_ = open_values(name + "/interaction_weights");
 }
 
 Hdf5Dataset StoredMatrix::open_values(const std::string& name) const {

@@ -15,12 +15,13 @@
 namespace vaecf::io {
 
 /// Number of the format of dataset files, attribute `format_version`. Other numbers are refused.
-inline constexpr std::int64_t dataset_format = 2;
+inline constexpr std::int64_t dataset_format = 3;
 
 /// Names of all matrices of a dataset file, in the order in which fingerprints cover them.
 inline constexpr std::array<std::string_view, 9> matrix_names = {
-    "train",          "validation/fold_in",  "validation/held_out", "test/fold_in",  "test/held_out",
-    "train/features", "validation/features", "test/features",       "items/features"};
+    "train",         "validation/fold_in",  "validation/held_out",      "test/fold_in",
+    "test/held_out", "train/user_features", "validation/user_features", "test/user_features",
+    "items/features"};
 
 /// Returns whether entries of a matrix may have weights.
 constexpr bool may_have_weights(std::string_view matrix) {
@@ -35,7 +36,7 @@ inline constexpr std::size_t features_of_items = 8;
 /// Returns the name of the attribute with the number of columns of a matrix.
 constexpr const char* width_attribute(std::size_t matrix) {
   if (matrix < first_features) return "items";
-  return matrix == features_of_items ? "item_features" : "features";
+  return matrix == features_of_items ? "item_features" : "user_features";
 }
 
 /// Returns the index of `name` in matrix_names. Throws InputError if there is none.

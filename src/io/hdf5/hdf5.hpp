@@ -157,6 +157,9 @@ class Hdf5Reader {
   /// Returns the ids in a dataset of integers or fixed-length strings. Throws InputError for other types and
   /// for integers beyond int64.
   IdList ids(const std::string& path) const;
+  /// Throws InputError if the file's attribute `requires` names something, such as a meaning of its arrays,
+  /// that its readers must know: names separated by commas, of which this version knows none.
+  void require_known(const Attributes& attributes) const;
   /// Throws FileInUseError if the file is locked, else InputError with advice to create it again.
   [[noreturn]] void refuse_damaged(const std::string& problem) const;
   /// Throws InputError("{path}: {problem}").
@@ -214,7 +217,7 @@ class Hdf5Writer {
   /// Writes ids as int64 or as fixed-length strings. Throws InputError if an id is longer than
   /// h5::max_id_bytes.
   void write_ids(const std::string& path, const IdList& ids);
-  /// Writes attributes of the root HDF5 group; strings have fixed length.
+  /// Writes attributes of the root HDF5 group, and `written_by`; strings have fixed length.
   void write_attributes(const Attributes& attributes);
 
   /// Closes the HDF5 file. All bytes of descriptor() except the user block are then final.

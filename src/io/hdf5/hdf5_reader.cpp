@@ -1,4 +1,5 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/base/version.hpp>
 #include <vaecf/io/file_lock.hpp>
 
 #include <unistd.h>
@@ -261,6 +262,21 @@ Attributes Hdf5Reader::attributes() const {
     read_attribute(attribute.id(), attributes);
   }
   return attributes;
+}
+
+std::string writer_of(const Attributes& attributes) {
+  const auto found = attributes.find("written_by");
+  const auto* text = found == attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text == nullptr ? "an unknown program" : excerpt(*text);
+}
+
+void Hdf5Reader::require_known(const Attributes& attributes) const {
+  const auto found = attributes.find("requires");
+  if (found == attributes.end()) return;
+  const auto* names = std::get_if<std::string>(&found->second);
+  if (names != nullptr && names->empty()) return;
+  refuse(format("requires a program that knows {}, but {} does not; it was written by {}",
+                names == nullptr ? "more" : excerpt(*names), written_by(), writer_of(attributes)));
 }
 
 void Hdf5Reader::read_attribute(hid_t attribute, Attributes& to) const {

@@ -1,3 +1,5 @@
+#include <vaecf/base/version.hpp>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -214,7 +216,9 @@ void Hdf5Writer::write_ids(const std::string& path, const IdList& ids) {
   });
 }
 
-void Hdf5Writer::write_attributes(const Attributes& attributes) {
+void Hdf5Writer::write_attributes(const Attributes& given) {
+  Attributes attributes = given;
+  attributes["written_by"] = written_by();
   write([&] {
     const h5::Handle root(H5Gopen2(id(), "/", H5P_DEFAULT), "open the root");
     const h5::Handle scalar(H5Screate(H5S_SCALAR), "prepare an attribute");

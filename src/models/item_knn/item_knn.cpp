@@ -59,7 +59,7 @@ class ItemKnnKind final : public SolvedKind {
          make_key<ItemKnnOptions>("power", &ItemKnnOptions::power, positive(),
                                   "item-kNN: exponent of the similarity"),
          make_key<ItemKnnOptions>(
-             "per", &ItemKnnOptions::per,
+             "neighbors_of", &ItemKnnOptions::per,
              "item-kNN: keep the nearest neighbors of each target item or of each source item")});
   }
 

@@ -44,9 +44,10 @@ class LayerGraph {
     if (input.empty()) {
       product = graph_.add_input_product("items", layer, "weight", columns, shape_.input.normalized);
       if (shape_.features > 0) {
-        graph_.add("Add",
-                   {product, graph_.add_input_product("features", layer, "feature_weight", columns, true)},
-                   "input_product");
+        graph_.add(
+            "Add",
+            {product, graph_.add_input_product("user_features", layer, "feature_weight", columns, true)},
+            "input_product");
         product = "input_product";
       }
     } else {
@@ -101,9 +102,9 @@ class LayerGraph {
 }  // namespace
 
 NetworkShape NetworkKind::stored_shape(const io::CheckpointFile& file, const ModelOptions& options) const {
-  const bool has_features = file.attributes().contains("features");
+  const bool has_features = file.attributes().contains("user_features");
   return shape(options, {file.attribute<std::int64_t>("items"),
-                         has_features ? file.attribute<std::int64_t>("features") : 0});
+                         has_features ? file.attribute<std::int64_t>("user_features") : 0});
 }
 
 std::unique_ptr<Reasons> NetworkKind::reasons(TrainableModel& model, WeightReader& reader,

@@ -21,8 +21,8 @@ class MultVaeKind final : public LayeredKind {
  public:
   MultVaeKind() : LayeredKind(ModelType::mult_vae, "Mult-VAE", "variational") {}
   std::vector<std::string_view> used_keys() const override {
-    return {"model.hidden",   "model.latent",     "model.dropout",     "model.history_dropout",
-            "model.features", "train.annealing.", "train.weight_decay"};
+    return {"model.hidden",        "model.latent",     "model.dropout",     "model.history_dropout",
+            "model.user_features", "train.annealing.", "train.weight_decay"};
   }
   NetworkShape shape(const ModelOptions& options, InputDims inputs) const override {
     return network_shape(options, inputs, true);
@@ -35,8 +35,8 @@ class MultDaeKind final : public LayeredKind {
  public:
   MultDaeKind() : LayeredKind(ModelType::mult_dae, "Mult-DAE", "denoising, no sampling, no KL") {}
   std::vector<std::string_view> used_keys() const override {
-    return {"model.hidden",          "model.latent",   "model.dropout",
-            "model.history_dropout", "model.features", "train.weight_decay"};
+    return {"model.hidden",          "model.latent",        "model.dropout",
+            "model.history_dropout", "model.user_features", "train.weight_decay"};
   }
   NetworkShape shape(const ModelOptions& options, InputDims inputs) const override {
     return network_shape(options, inputs, false);
@@ -49,7 +49,7 @@ class AutoencoderKind final : public LayeredKind {
   AutoencoderKind() : LayeredKind(ModelType::autoencoder, "autoencoder", "plain, for comparison") {}
 
   std::vector<std::string_view> used_keys() const override {
-    return {"model.hidden", "model.latent", "model.features", "train.weight_decay"};
+    return {"model.hidden", "model.latent", "model.user_features", "train.weight_decay"};
   }
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
@@ -79,7 +79,7 @@ class AutoencoderKind final : public LayeredKind {
   void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {
     if (!dataset.weighted() || options.autoencoder.loss != device::Loss::squared) return;
     throw InputError(format(
-        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.weights: none",
+        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.interaction_weights: none",
         name(), dataset.path()));
   }
 

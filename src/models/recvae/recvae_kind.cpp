@@ -13,7 +13,7 @@ class RecVaeKind final : public NetworkKind {
                     "variational, composite prior, encoder and decoder updated in turn") {}
 
   std::vector<std::string_view> used_keys() const override {
-    return {"model.hidden", "model.latent", "model.dropout", "model.history_dropout", "model.features"};
+    return {"model.hidden", "model.latent", "model.dropout", "model.history_dropout", "model.user_features"};
   }
 
   std::vector<keys::Key<ModelOptions>> keys() const override {

@@ -151,8 +151,8 @@ class ParameterServer {
   /// Receives one gradient of step `step_number` from every worker, and replies with weights. Synchronous:
   /// applies one update with the sum of all gradients and the rule of `step`, then replies to all.
   /// Asynchronous: applies one update per gradient in order of arrival, and replies as soon as the worker may
-  /// continue. Workers that are ahead by up to distributed.staleness steps are served too. Throws RunError if
-  /// a gradient is of another step.
+  /// continue. Workers that are ahead by up to distributed.parameter_server.staleness steps are served too.
+  /// Throws RunError if a gradient is of another step.
   void serve(std::int64_t step_number, device::StepState& step, models::StepTimer& timer);
 
   /// Returns the staleness since the last call; mean_age contains the sum of ages.

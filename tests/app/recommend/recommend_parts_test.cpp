@@ -348,7 +348,7 @@ TEST_F(ListFiles, RowsOfADatasetKeepTheirWeights) {
   {
     io::DatasetWriter writer(path);
     writer.set_attribute("items", std::int64_t{9});
-    writer.set_attribute("weights", "rating");
+    writer.set_attribute("interaction_weights", "rating");
     using Row = std::array<std::int32_t, 2>;
     using Values = std::array<float, 2>;
     writer.append_row("train", {Row{1, 2}, Values{0.5F, 1.5F}});

@@ -56,7 +56,7 @@ TEST_F(Recommend, ResultIsIndependentOfRanksAndThreads) {
 
 TEST_F(Recommend, ReasonsAreIndependentOfRanksAndOfItemSlices) {
   const std::string command =
-      "$PROGRAM recommend small.yaml --split all --top 4 --explain 2 --quiet --output ";
+      "$PROGRAM recommend small.yaml --split all --top 4 --reasons 2 --quiet --output ";
   ASSERT_EQ(workspace.bash(command + "one.tsv").code, 0);
   const std::string one = workspace.read("one.tsv");
   EXPECT_EQ(one.substr(0, one.find('\n')),
@@ -159,9 +159,10 @@ TEST_F(Recommend, NewItemsAreLeftOutUnlessTheyAreIncluded) {
            {"users", 24}, {"items", 10}, {"item_features", 2}, {"new_items", 2}})
     writer.set_attribute(name, value);
   writer.commit();
-  workspace.write("new.yaml",
-                  "name: new\ndata: {file: new.h5}\nvalidation: {metrics: [ndcg@1], select: ndcg@1}\n"
-                  "model: {type: ease, ease: {l2: 5, feature_weight: 20}}\n");
+  workspace.write(
+      "new.yaml",
+      "name: new\ndata: {file: new.h5}\nevaluation: {metrics: [ndcg@1]}\nvalidation: {select: ndcg@1}\n"
+      "model: {type: ease, ease: {l2: 5, feature_weight: 20}}\n");
   const Result run = workspace.succeed("new.yaml");
   expect_in(run.out + run.err, {"EASE features 20 l2 5", "2 new items, ranked among themselves: 2 users"});
 
@@ -208,7 +209,7 @@ class Serving : public ProgramTest {
                     "data: {file: films.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
                     "{split: random, validation_users: 6, test_users: 8}}\n"
                     "model: {type: item_knn}\n"
-                    "validation: {metrics: [ndcg@2], select: ndcg@2}\n");
+                    "evaluation: {metrics: [ndcg@2]}\nvalidation: {select: ndcg@2}\n");
     workspace.succeed("prepare c.yaml --quiet");
     workspace.succeed("c.yaml --train --quiet");
     workspace.write("new.csv", "user,item\nann,1\nann,\"Film 4, the\"\nbob,nothing\n");
@@ -307,7 +308,7 @@ TEST_F(Serving, JsonHasAnObjectPerUser) {
 }
 
 TEST_F(Serving, ReasonsFollowTheItemsInEveryFormat) {
-  const std::string command = "recommend c.yaml --quiet --top 3 --titles --explain 3 --input new.csv ";
+  const std::string command = "recommend c.yaml --quiet --top 3 --titles --reasons 3 --input new.csv ";
   workspace.succeed(command + "--output why.csv");
   const std::string csv = workspace.read("why.csv");
   EXPECT_EQ(csv.substr(0, csv.find('\n')),
@@ -336,7 +337,7 @@ TEST_F(Serving, ReasonsFollowTheItemsInEveryFormat) {
   EXPECT_FALSE(plain[0].contains("because"));
   for (const char* const name : {"items", "scores", "titles"})
     EXPECT_EQ(plain[0].at(name), objects[0].at(name));
-  workspace.refuse("recommend c.yaml --explain 0", "--explain");
+  workspace.refuse("recommend c.yaml --reasons 0", "--reasons");
 }
 
 TEST_F(Serving, IdsThatAreNotUtf8AreAnErrorInJson) {
@@ -369,20 +370,20 @@ TEST_F(Serving, SelectedUsersInTheOrderOfTheRequest) {
   using Users = std::vector<std::string>;
   EXPECT_EQ(selected(workspace.succeed(command + "--user 31 --user 4 --user 31")), (Users{"31", "4"}));
   workspace.write("users.txt", "user_id\n7\n\n8,further,columns\nnobody\n9\r\n7\n");
-  const Result result = workspace.succeed(command + "--user 12 --user-list users.txt --user none");
+  const Result result = workspace.succeed(command + "--user 12 --users users.txt --user none");
   EXPECT_EQ(selected(result), (Users{"12", "7", "8", "9"}));
   expect_in(result.err,
             {"--user: skipped 1 users who are not among the 40 users of films.h5 (none)",
-             "--user-list users.txt: skipped 1 users who are not among the 40 users of films.h5 (nobody)"});
-  EXPECT_EQ(workspace.succeed(command + "--user 12 --user-list users.txt --user none", 3).out, result.out);
+             "--users users.txt: skipped 1 users who are not among the 40 users of films.h5 (nobody)"});
+  EXPECT_EQ(workspace.succeed(command + "--user 12 --users users.txt --user none", 3).out, result.out);
   workspace.refuse(command + "--user a --user b",
                    "--user a, b: not among the 40 users of films.h5; their ids are ");
   workspace.write("unknown.txt", "a\nb\n");
-  workspace.refuse(command + "--user-list unknown.txt",
-                   "--user-list unknown.txt: a, b: not among the 40 users of films.h5");
-  workspace.refuse(command + "--user 12 --user-list unknown.txt", "--user-list unknown.txt: a, b: not among");
+  workspace.refuse(command + "--users unknown.txt",
+                   "--users unknown.txt: a, b: not among the 40 users of films.h5");
+  workspace.refuse(command + "--user 12 --users unknown.txt", "--users unknown.txt: a, b: not among");
   workspace.write("none.txt", "user\n");
-  workspace.refuse(command + "--user-list none.txt", "--user-list none.txt: contains no id");
+  workspace.refuse(command + "--users none.txt", "--users none.txt: contains no id");
   const Result ann = workspace.succeed("recommend c.yaml --quiet --input new.csv --user ann");
   EXPECT_EQ(count(ann.out, "ann\t"), 10);
   EXPECT_EQ(count(ann.out, "bob\t"), 0);

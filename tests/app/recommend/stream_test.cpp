@@ -36,7 +36,7 @@ TEST_F(Stream, AnswersAreThoseOfRecommend) {
   for (const std::string model : {"ease", "item_knn", "mult_vae"}) {
     SCOPED_TRACE(model);
     workspace.succeed("small.yaml --train --quiet --set name=s --set model.type=" + model);
-    const std::string run = "recommend --checkpoint runs/s/checkpoints/best.h5 --quiet --top 4 --explain 2 ";
+    const std::string run = "recommend --checkpoint runs/s/checkpoints/best.h5 --quiet --top 4 --reasons 2 ";
     const std::vector<io::Json> lists =
         objects_of(workspace.succeed(run + "--input new.csv --format jsonl").out);
     const Result streamed = workspace.bash("$PROGRAM " + run + "--stream < new.jsonl");
@@ -71,7 +71,7 @@ TEST_F(Stream, BadLinesGetAnErrorAndTheStreamGoesOn) {
       {R"({"k":0})", "k: must be an integer between 1 and"},
       {R"({"k":1e3})", "k: must be an integer"},
       {R"({"keep_seen":1})", "keep_seen: must be true or false"},
-      {R"({"reasons":1})", "reasons: start the program with --explain"},
+      {R"({"reasons":1})", "reasons: start the program with --reasons"},
       {R"({"include":[]})", "no item is left to recommend"},
       {R"({"user_features":{"age":1}})", "the model has no user features"},
       {R"({"items":[[[[[1]]]]]})", "nested more than 4 deep"},

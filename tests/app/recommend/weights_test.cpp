@@ -10,8 +10,8 @@
 namespace vaecf::app {
 namespace {
 
-/// A test with a dataset of play counts, plays.h5, whose weights are those of data.prepare.weights: log1p,
-/// and with the plays of its test users, plays.csv.
+/// A test with a dataset of play counts, plays.h5, whose weights are those of
+/// data.prepare.interaction_weights: log1p, and with the plays of its test users, plays.csv.
 class Weights : public ProgramTest {
  protected:
   Weights() {
@@ -40,7 +40,7 @@ class Weights : public ProgramTest {
       writer.append_row("train", {std::vector{item, 23}, std::vector{0.5F, 1.5F}});
     writer.set_attribute("items", std::int64_t{24});
     writer.set_attribute("users", std::int64_t{103});
-    writer.set_attribute("weights", "log1p");
+    writer.set_attribute("interaction_weights", "log1p");
     writer.commit();
     workspace.write("plays.csv", plays_of_test);
     workspace.write("plays.yaml",
@@ -48,7 +48,7 @@ class Weights : public ProgramTest {
                     "model: {type: ease, ease: {l2: 5}, hidden: [12], latent: 6, elsa: {factors: 8}, "
                     "autoencoder: {loss: multinomial}}\n"
                     "train: {epochs: 2, batch_size: 20, precision: fp32}\n"
-                    "validation: {metrics: [ndcg@10], select: ndcg@10}\n");
+                    "evaluation: {metrics: [ndcg@10]}\nvalidation: {select: ndcg@10}\n");
   }
 
   /// Returns the values of model.type, one with the setting for sparse weights.
@@ -78,15 +78,16 @@ TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsers) {
     const std::string command = "recommend " + settings + " --top 24 ";
     const std::string expected = workspace.succeed(command + "--quiet").out;
     const std::string input = command + "--input plays.csv ";
-    const Result weighted = workspace.succeed(input + "--weight-column plays");
+    const Result weighted = workspace.succeed(input + "--interaction-weight-column plays");
     expect_in(weighted.err, {"plays.csv: weights are those of column plays (log1p)"});
     expect_same_lists(weighted.out, expected, model);
     if (model != "ease") continue;
-    expect_same_lists(workspace.succeed(input + "--weight-column 2 --quiet", 3).out, expected, model);
+    expect_same_lists(workspace.succeed(input + "--interaction-weight-column 2 --quiet", 3).out, expected,
+                      model);
     const Result ones = workspace.succeed(input);
     expect_in(ones.err,
               {"plays.csv: has no column of weights, so that all items of a user weigh the same, but the "
-               "model was trained with weights (log1p); name a column with --weight-column"});
+               "model was trained with weights (log1p); name a column with --interaction-weight-column"});
     EXPECT_NE(ones.out, weighted.out);
   }
 }
@@ -98,12 +99,13 @@ TEST_F(Weights, InputInTheFormatOfTheSourceIsWeighedAsByPrepare) {
       source += format("u{},{},{}\n", user, (user * user + 3 * k) % 20, 1 + (user * 5 + k * k) % 40);
   source += "u1,1,7\nu2,4,0.5\n";
   workspace.write("source.csv", source);
-  workspace.write("c.yaml",
-                  "name: prepared\ndata:\n  file: prepared.h5\n"
-                  "  source: {format: delimited, path: source.csv, user_column: user, item_column: item, "
-                  "rating_column: plays}\n  prepare: {min_rating: 0, split: random, validation_users: 10, "
-                  "test_users: 15, duplicates: sum, weights: rating}\nmodel: {type: ease, ease: {l2: 5}}\n"
-                  "validation: {metrics: [ndcg@10], select: ndcg@10}\n");
+  workspace.write(
+      "c.yaml",
+      "name: prepared\ndata:\n  file: prepared.h5\n"
+      "  source: {format: delimited, path: source.csv, user_column: user, item_column: item, "
+      "rating_column: plays}\n  prepare: {min_rating: 0, split: random, validation_users: 10, "
+      "test_users: 15, duplicates: sum, interaction_weights: rating}\nmodel: {type: ease, ease: {l2: 5}}\n"
+      "evaluation: {metrics: [ndcg@10]}\nvalidation: {select: ndcg@10}\n");
   workspace.succeed("prepare c.yaml --quiet");
   workspace.succeed("c.yaml --train --quiet");
   // The lines of the source with items that are input of test users, in their order.
@@ -132,7 +134,7 @@ TEST_F(Weights, RepeatedItemsAreInTheOrderOfTheirTimes) {
   workspace.write("late.csv", "user,item,plays\nann,3,9\nann,4,2\n");
   workspace.write("early.csv", "user,item,plays\nann,3,1\nann,4,2\n");
   const std::string command =
-      "recommend plays.yaml --quiet --top 9 --weight-column plays --set data.source.format=delimited "
+      "recommend plays.yaml --quiet --top 9 --interaction-weight-column plays --set data.source.format=delimited "
       "--set data.source.path=unused --set data.source.user_column=user --set data.source.item_column=item ";
   const std::string by_time =
       "--set data.source.time_column=at --input timed.csv --set data.prepare.duplicates=";
@@ -148,7 +150,8 @@ TEST_F(Weights, RanksWithDifferentWeightsAreAnError) {
   workspace.succeed("plays.yaml --train --quiet");
   workspace.write("a.csv", "user,item,plays\nann,3,1\nann,4,2\n");
   workspace.write("b.csv", "user,item,plays\nann,3,1\nann,4,3\n");
-  const std::string program = "exec $PROGRAM recommend plays.yaml --quiet --weight-column plays --input ";
+  const std::string program =
+      "exec $PROGRAM recommend plays.yaml --quiet --interaction-weight-column plays --input ";
   EXPECT_EQ(workspace.two_ranks(program + "a.csv", program + "a.csv").code, 0);
   const Result result = workspace.two_ranks(program + "a.csv", program + "b.csv");
   EXPECT_EQ(result.code, 2);
@@ -158,8 +161,9 @@ TEST_F(Weights, RanksWithDifferentWeightsAreAnError) {
 TEST_F(Weights, ModelWithoutWeightsReadsNone) {
   workspace.make_small_run();
   workspace.succeed("small.yaml --train --quiet");
-  EXPECT_FALSE(
-      io::CheckpointFile(workspace.path("runs/small/checkpoints/best.h5")).attributes().contains("weights"));
+  EXPECT_FALSE(io::CheckpointFile(workspace.path("runs/small/checkpoints/best.h5"))
+                   .attributes()
+                   .contains("interaction_weights"));
   const auto ids = lines_of(workspace.succeed("recommend small.yaml --top 2 --quiet").out);
   workspace.write("new.csv", "user,item,rating\nann," + ids[0].item + ",0\nann," + ids[1].item + ",none\n");
   const std::string command = "recommend small.yaml --input new.csv ";
@@ -169,9 +173,10 @@ TEST_F(Weights, ModelWithoutWeightsReadsNone) {
                       .err,
                   "weight"),
             0);
-  workspace.refuse(command + "--weight-column rating",
+  workspace.refuse(command + "--interaction-weight-column rating",
                    "best.h5 was trained without weights of interactions, and counts every item the same");
-  workspace.refuse("recommend small.yaml --weight-column rating", "--weight-column requires --input");
+  workspace.refuse("recommend small.yaml --interaction-weight-column rating",
+                   "--interaction-weight-column requires --input");
 }
 
 TEST_F(Weights, ExportedModelsTakeWeightsOfItems) {
@@ -180,8 +185,9 @@ TEST_F(Weights, ExportedModelsTakeWeightsOfItems) {
     SCOPED_TRACE(model);
     const std::string settings = "plays.yaml --set model.type=" + model;
     workspace.succeed(settings + " --train --quiet");
-    workspace.succeed("recommend " + settings +
-                      " --input new.csv --weight-column 2 --keep-seen --top 24 --quiet --output top.tsv");
+    workspace.succeed(
+        "recommend " + settings +
+        " --input new.csv --interaction-weight-column 2 --keep-seen --top 24 --quiet --output top.tsv");
     expect_same_scores(workspace, "plays", "", 48);
   }
 }

@@ -8,7 +8,7 @@ using Served = SmallRun;
 using ItemSlices = SmallRun;
 
 const std::string served = " --set distributed.strategy=parameter_server ";
-const std::string asynchronous = served + "--set distributed.updates=asynchronous ";
+const std::string asynchronous = served + "--set distributed.parameter_server.updates=asynchronous ";
 
 TEST_F(Ranks, OnlyOneRankPrints) {
   const Result result = workspace.bash(
@@ -102,7 +102,7 @@ TEST_F(Served, TrainsAndTestsAtTwoThreeAndFourRanks) {
   ASSERT_EQ(count(alone, "\n"), 2) << alone;
   for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
-    const std::string servers = "--set distributed.servers=" + std::to_string(ranks / 2);
+    const std::string servers = "--set distributed.parameter_server.servers=" + std::to_string(ranks / 2);
     const Result result = workspace.succeed("small.yaml --set name=served" + served + servers, ranks);
     EXPECT_EQ(curve(workspace, "served"), alone);
     EXPECT_EQ(count(result.out, "ndcg@10"), 1) << result.out;
@@ -140,13 +140,16 @@ TEST_F(Served, StopsOnRequestAndResumesWithAnyStrategy) {
 }
 
 TEST_F(Served, InvalidSettingsAreReportedByOneRank) {
-  workspace.refuse("small.yaml" + served, "distributed.servers: 1 leaves no worker among 1 ranks");
-  workspace.refuse("small.yaml --set distributed.servers=2" + served,
-                   "distributed.servers: 2 leaves no worker among 2 ranks", 2);
-  workspace.refuse("small.yaml --set distributed.staleness=-1" + served,
-                   "distributed.staleness must be at least 0");
-  workspace.refuse("small.yaml --set train.deterministic=true" + asynchronous,
-                   "train.deterministic: true cannot be combined with distributed.updates: asynchronous", 2);
+  workspace.refuse("small.yaml" + served,
+                   "distributed.parameter_server.servers: 1 leaves no worker among 1 ranks");
+  workspace.refuse("small.yaml --set distributed.parameter_server.servers=2" + served,
+                   "distributed.parameter_server.servers: 2 leaves no worker among 2 ranks", 2);
+  workspace.refuse("small.yaml --set distributed.parameter_server.staleness=-1" + served,
+                   "distributed.parameter_server.staleness must be at least 0");
+  workspace.refuse(
+      "small.yaml --set train.deterministic=true" + asynchronous,
+      "train.deterministic: true cannot be combined with distributed.parameter_server.updates: asynchronous",
+      2);
 }
 
 TEST_F(ItemSlices, TrainResumeTestAndRecommendWithAnotherDivision) {
@@ -176,8 +179,8 @@ TEST_F(ItemSlices, ImpossibleDivisionsAreRefusedOnAllRanks) {
             "distributed.item_slices: 2 requires a model that is trained in steps"},
            {"=all" + served,
             "distributed.item_slices: 2 is not possible with distributed.strategy: parameter_server"},
-           {"=2 --set distributed.optimizer=sharded",
-            "distributed.optimizer: sharded is not possible with 2 item slices"}})
+           {"=2 --set distributed.optimizer_state=sharded",
+            "distributed.optimizer_state: sharded is not possible with 2 item slices"}})
     workspace.refuse("small.yaml --set distributed.item_slices" + settings, message, 2);
 }
 

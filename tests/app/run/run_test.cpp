@@ -121,13 +121,14 @@ TEST_F(Solved, ModelIsSolvedTestedAndInspectedOnAnyNumberOfRanks) {
 TEST_F(Solved, NoveltyCountsTrainUsersWithAnItem) {
   workspace.write("train.csv", "user,item\n1,a\n1,b\n1,c\n2,a\n2,b\n3,b\n3,c\n3,d\n");
   workspace.write("test.csv", "user,item\n1,d\n2,c\n9,b\n9,c\n");
-  workspace.write("tiny.yaml",
-                  "name: tiny\n"
-                  "data: {file: tiny.h5, virtual_shards: 1, source: {format: delimited, path: train.csv}, "
-                  "prepare: {split: given, validation_users: 0}}\n"
-                  "model: {type: ease, ease: {l2: 1}}\n"
-                  "validation: {metrics: [novelty@2, precision@3], select: last, baselines: []}\n"
-                  "device: cpu\n");
+  workspace.write(
+      "tiny.yaml",
+      "name: tiny\n"
+      "data: {file: tiny.h5, virtual_shards: 1, source: {format: delimited, path: train.csv}, "
+      "prepare: {split: given, validation_users: 0}}\n"
+      "model: {type: ease, ease: {l2: 1}}\n"
+      "evaluation: {metrics: [novelty@2, precision@3], baselines: []}\nvalidation: {select: last}\n"
+      "device: cpu\n");
   workspace.succeed("prepare tiny.yaml --quiet");
   workspace.succeed("tiny.yaml --quiet");
   const std::string log = workspace.read("runs/tiny/metrics.jsonl");

@@ -31,8 +31,8 @@ TEST_F(Seeds, AreSeparateRunsAndTheTableIsTheirMean) {
     SCOPED_TRACE(ranks);
     workspace.bash("rm -rf runs");
     const Result result =
-        workspace.succeed("small.yaml --seeds 2 --set validation.baselines=[popularity]", ranks);
-    const std::string single = "small.yaml --quiet --set validation.baselines=[popularity] --set ";
+        workspace.succeed("small.yaml --seeds 2 --set evaluation.baselines=[popularity]", ranks);
+    const std::string single = "small.yaml --quiet --set evaluation.baselines=[popularity] --set ";
     const Result first = workspace.succeed(single + "name=first", ranks);
     const Result second = workspace.succeed(single + "name=second --set train.seed=98766", ranks);
     EXPECT_EQ(count(result.err, "runs/small-1 to runs/small-2\n"), 1) << result.err;
@@ -57,7 +57,7 @@ TEST_F(Seeds, AreSeparateRunsAndTheTableIsTheirMean) {
               "2\n");
     // A test alone prints the same table.
     EXPECT_EQ(
-        workspace.succeed("small.yaml --seeds 2 --test --quiet --set validation.baselines=[popularity]").out,
+        workspace.succeed("small.yaml --seeds 2 --test --quiet --set evaluation.baselines=[popularity]").out,
         result.out);
   }
 }

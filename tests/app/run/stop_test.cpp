@@ -228,7 +228,7 @@ TEST_F(Signals, SignalBurstDoesNotChangeWeights) {
                               "for i in $(seq 20000); do kill -USR1 $targets 2>/dev/null || break; done");
     expect_in(result.out, {"code 75"});
     workspace.bash("mv runs/small stopped; file=$(ls stopped/checkpoints)\n" + command +
-                   " --train --set run.checkpoint_every.steps=1 --set run.keep=1000 & job=$!\n"
+                   " --train --set run.checkpoint_every.steps=1 --set run.keep_checkpoints=1000 & job=$!\n"
                    "for i in $(seq 200); do [ -e runs/small/checkpoints/$file ] && break; sleep 0.05; done\n"
                    "kill -USR1 $job; wait $job\n"
                    "mv stopped/checkpoints/$file stopped.h5; mv runs/small/checkpoints/$file quiet.h5; "

@@ -173,7 +173,7 @@ TEST_F(NcclProtocol, DeviceCheckDoesNotWaitForAHangingCall) {
 
 TEST_F(NcclProtocol, ConnectingTimesOutWithAnError) {
   library().busy_polls = 1 << 30;
-  expect_in(message_of<RunError>([&] { make(0.2); }), {"connecting 1 ranks", "distributed.timeout"});
+  expect_in(message_of<RunError>([&] { make(0.2); }), {"connecting 1 ranks", "watchdog.timeout_seconds"});
   EXPECT_TRUE(library().has("abort"));
 }
 

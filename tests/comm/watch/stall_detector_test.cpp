@@ -66,12 +66,12 @@ TEST_F(StallDetectorTest, MissingHeartbeatsAreReportedAndEndTheRun) {
   expect_nothing_until(60, {2});
   const auto warning = at(70, {2});
   expect_in(warning.message, {"warning: rank 2 on node7 has sent no heartbeat for 61 s, in validation",
-                              "The run will end after 300 s (distributed.timeout)"});
+                              "The run will end after 300 s (watchdog.timeout_seconds)"});
   EXPECT_FALSE(warning.end_run);
   expect_nothing_until(300, {2});
   const auto end = at(310, {2});
   expect_in(end.message, {"rank 2 on node7 has sent no heartbeat for 301 s",
-                          "The run ends, because the limit is 300 s (distributed.timeout)"});
+                          "The run ends, because the limit is 300 s (watchdog.timeout_seconds)"});
   EXPECT_EQ(end.message.find("warning"), std::string::npos);
   EXPECT_TRUE(end.end_run);
 }
@@ -135,11 +135,11 @@ TEST_F(StallDetectorTest, EachPhaseHasItsLimit) {
     expect_in(end.message, {"rank 1 on node6", to_string(phase), key});
   };
   for (const Phase phase : {Phase::setup, Phase::loading})
-    expect_limit(phase, 1000, "distributed.startup_timeout");
+    expect_limit(phase, 1000, "watchdog.startup_timeout_seconds");
   for (const Phase phase : {Phase::validation, Phase::checkpoint, Phase::test, Phase::benchmark})
-    expect_limit(phase, 2000, "distributed.validation_timeout");
+    expect_limit(phase, 2000, "watchdog.evaluation_timeout_seconds");
   for (const Phase phase : {Phase::training, Phase::shutdown})
-    expect_limit(phase, 300, "distributed.timeout");
+    expect_limit(phase, 300, "watchdog.timeout_seconds");
 }
 
 TEST_F(StallDetectorTest, SilenceWhileStoppingEndsTheRunWithinSeconds) {

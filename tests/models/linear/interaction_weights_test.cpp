@@ -153,7 +153,8 @@ TEST_F(ItemModels, ValuesWhoseProductsVanishMakeNoNeighbors) {
 
 TEST_F(ItemModels, PopularityAndItsMetricsCountPairsWhateverTheirWeights) {
   options_.validation.baselines = {"popularity"};
-  options_.validation.metrics = {"ndcg@10", "recall@5", "novelty@5", "popularity@5", "tail@5", "gini@5"};
+  options_.validation.metrics = {"ndcg@10",           "recall@5",     "novelty@5",
+                                 "mean_popularity@5", "tail_share@5", "gini@5"};
   config::TrainingConfig weighted = options_;
   weighted.data.file = file("weighted.h5");
   write_weighted(options_.data.file, weighted.data.file);

@@ -54,7 +54,7 @@ inline void write_weighted(const std::string& from, const std::string& to) {
     for (std::int64_t r = 0; r < rows.rows(); ++r) writer.append_row(matrix, rows.view().sparse_row(r));
   }
   for (const auto& [name, value] : dataset.attributes()) writer.set_attribute(name, value);
-  writer.set_attribute("weights", std::string("log1p"));
+  writer.set_attribute("interaction_weights", std::string("log1p"));
   writer.commit();
 }
 

@@ -116,7 +116,8 @@ TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
 TEST_F(ParameterServer, AsynchronousTrainingLearns) {
   options_.data.file = make("more.h5", {.users = 400, .items = 100, .tastes = 10, .likes = 8, .test = 100});
   set({"train.epochs=25", "train.batch_size=40", "train.optimizer.learning_rate=0.01",
-       "distributed.strategy=parameter_server", "distributed.updates=asynchronous", "distributed.servers=2"});
+       "distributed.strategy=parameter_server", "distributed.parameter_server.updates=asynchronous",
+       "distributed.parameter_server.servers=2"});
   on_ranks(5, [&](const run::Run& run) {
     train(run);
     const run::TestResult result = test(run, options_.best_checkpoint());
