@@ -13,6 +13,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from . import renames
+
 # What differs from run to run of one program, in texts.
 VARYING = [
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
@@ -30,7 +32,9 @@ BACKGROUND_LINE = re.compile(r"^checkpoint .* written in the background")
 class Names:
     """What stands in texts for one side's folders, host and commit."""
 
-    def __init__(self, replacements):
+    def __init__(self, replacements, has_old_names=False, are_sorted=False):
+        """`has_old_names`: those of before a change of names. `are_sorted`: keys of configurations, whose order changed with them."""
+        self._has_old_names, self._are_sorted = has_old_names, are_sorted
         self._replacements = [(re.compile(rf"(?<!\w){re.escape(text)}(?!\w)"), name) for text, name in replacements if text]
 
     def bytes(self, content):
@@ -46,14 +50,24 @@ class Names:
         for pattern, name in VARYING:
             text = pattern.sub(name, text)
         lines = text.split("\n")
+        if self._are_sorted:
+            lines = renames.with_sorted_configurations(lines)
+        if self._has_old_names:
+            lines = [renames.to_new(line) for line in lines]
         background = sorted(line for line in lines if BACKGROUND_LINE.search(line))
         return [line for line in lines if not BACKGROUND_LINE.search(line)] + background
+
+    def field(self, name):
+        return renames.to_new_field(name) if self._has_old_names else name
+
+    def path(self, path):
+        return renames.to_new_path(path) if self._has_old_names else path
 
 
 def flat_json(value, name, names):
     """Returns a JSON value as lines `name: value`, in which numbers are as written."""
     if isinstance(value, dict):
-        return [line for key, each in value.items() for line in flat_json(each, f"{name}.{key}", names)]
+        return [line for key, each in value.items() for line in flat_json(each, f"{name}.{names.field(key)}", names)]
     if VARYING_KEY.search(name.rsplit(".", 1)[-1]):
         return [f"{name}: TIME"]
     return [f"{name}: {line}" for line in names.lines(value if isinstance(value, str) else json.dumps(value))]
@@ -102,7 +116,7 @@ def read_hdf5(path, names):
 
     with h5py.File(path, "r") as file:
         read_group("", file)
-    return leaves
+    return {names.path(part): leaf for part, leaf in leaves.items()}
 
 
 def read_safetensors(content, names):

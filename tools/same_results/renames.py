@@ -1,7 +1,10 @@
-"""Names that differ between two commits, for a comparison across a change of names: old name -> new name.
+"""Names that differ between two commits: old name -> new name. The fixed set of runs has the new names.
 
-Configuration keys are applied to the settings of the new side; attributes and fields of results to those of the old side.
+A program that has the old keys gets its configurations, settings and options in the old names, and its results are compared in the new
+ones. Without a change of names between two commits, nothing here has an effect.
 """
+
+import re
 
 KEYS = {
     "data.prepare.features": "data.prepare.user_features",
@@ -22,4 +25,83 @@ KEYS = {
     "validation.baselines": "evaluation.baselines",
     "validation.metrics": "evaluation.metrics",
 }
-ATTRIBUTES = {"features": "user_features", "features_of": "user_features_of", "weights": "interaction_weights", "holdout": "held_out", "new_items_fraction": "new_item_fraction"}
+# Options of `recommend`.
+OPTIONS = {"--explain": "--reasons", "--user-list": "--users", "--users": "--user-features", "--weight-column": "--interaction-weight-column"}
+METRICS = {"popularity@": "mean_popularity@", "tail@": "tail_share@"}
+# Attributes, fields of events, and names of arrays and groups below others.
+NAMES = {"features": "user_features", "features_of": "user_features_of", "holdout": "held_out", "new_items_fraction": "new_item_fraction",
+         "producer": "written_by", "weights": "interaction_weights"}
+CONFIG_LINE = re.compile(r"( *)([\w.]+):(?: (.*))?$")
+
+
+def _replaced(text, names, before=r"(?<![\w.-])", after=r"(?![\w.-])"):
+    pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(f"{before}({pattern}){after}", lambda found: names[found.group(1)], text)
+
+
+def is_old(keys):
+    """Returns whether a program with this reference of configuration keys (`--help-config`) has the old names."""
+    return any(old in _dotted(keys) for old in KEYS)
+
+
+def to_old(text):
+    """Returns the arguments of a command in the old names."""
+    text = _replaced(text, {new: old for old, new in KEYS.items()}, after="(?==)")
+    if text.startswith("recommend "):
+        text = _replaced(text, {new: old for old, new in OPTIONS.items()})
+    return to_old_value(text)
+
+
+def to_old_key(key):
+    return {new: old for old, new in KEYS.items()}.get(key, key)
+
+
+def to_old_value(value):
+    return _replaced(value, {new: old for old, new in METRICS.items()}, before=r"(?<!\w)", after="")
+
+
+def to_new(line):
+    """Returns a line of text in the new names."""
+    return _replaced(_replaced(line, KEYS), METRICS, before="(?<!mean_)", after="")
+
+
+def to_new_field(name):
+    """Returns the name of a field of an event, or of an attribute, in the new names."""
+    return NAMES.get(name, to_new(name))
+
+
+def to_new_path(path):
+    """Returns the path of an HDF5 array or group, or of its attribute after an @, in the new names."""
+    parts = path.split("/")
+    if len(parts) == 2 and parts[1].startswith("@"):
+        parts[1] = "@" + to_new_field(parts[1][1:])
+    elif parts[1:] and parts[1] in ("train", "validation", "test"):
+        parts = [NAMES.get(part, part) for part in parts]
+    return "/".join(parts)
+
+
+def _dotted(text):
+    """Returns the dotted names of the keys of a configuration of blocks, and their values."""
+    path, found = [], {}
+    for line in text.split("\n"):
+        match = CONFIG_LINE.fullmatch(line)
+        if match:
+            path = [*path[: len(match.group(1)) // 2], match.group(2)]
+            if match.group(3) is not None:
+                found[".".join(path)] = match.group(3)
+    return found
+
+
+def with_sorted_configurations(lines):
+    """Returns lines in which each configuration, a block of at least ten lines, is replaced by its dotted keys in their new names,
+    sorted."""
+    found, block = [], []
+    for line in [*lines, "."]:
+        if CONFIG_LINE.fullmatch(line):
+            block.append(line)
+            continue
+        keys = _dotted("\n".join(block)) if len(block) > 9 else {}
+        found += sorted(f"{KEYS.get(key, key)}: {value}" for key, value in keys.items()) or block
+        found.append(line)
+        block = []
+    return found[:-1]

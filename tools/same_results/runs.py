@@ -63,6 +63,10 @@ SOLVED = {
 MODELS = TRAINED | SOLVED
 
 
+class Configuration(dict):
+    """The file of a configuration, by key."""
+
+
 def yaml(settings):
     """Returns a configuration with these keys, as YAML of one line per section."""
     tree = {}
@@ -83,7 +87,7 @@ def configured(settings, emulated=False):
     """Returns the file of a configuration for a device."""
     device = {"device": "cuda", "distributed.allow_shared_gpu": "true"} if emulated else {"device": "cpu"}
     keys = BASE | device | settings
-    return {"config.yaml": yaml({key: value for key, value in keys.items() if value is not None})}
+    return {"config.yaml": Configuration((key, value) for key, value in keys.items() if value is not None)}
 
 
 def training(name, settings, ranks=1, emulated=False, then=()):
