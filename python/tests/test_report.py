@@ -208,6 +208,8 @@ def test_chosen_value_at_the_edge_of_its_list_is_named(workspace: Workspace, tmp
         ("relax", 1, [0, 0.4, 1], ""),
         ("relax", 0.4, [0, 0.4], "largest"),
         ("dropout", 0, [0, 0.3], ""),
+        ("low_rank_power", 0, [0, 0.2], ""),
+        ("low_rank_power", 0.2, [0, 0.2], "largest"),
     ):
         assert at_edge(key, value, tried) == expected
 

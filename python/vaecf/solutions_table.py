@@ -23,7 +23,8 @@ def number(value: Any) -> str:
 def at_edge(key: str, value: float, tried: Sequence[float]) -> str:
     """Returns smallest or largest if the chosen value of a parameter is at an end of the values that were tried, and
     others can be tried beyond it; else an empty text."""
-    if value in LIMITS.get(key.rpartition(".")[2], ()) or len(set(tried)) < 2:
+    name = key.rpartition(".")[2].removeprefix("low_rank_")
+    if value in LIMITS.get(name, ()) or len(set(tried)) < 2:
         return ""
     return "smallest" if value == min(tried) else "largest" if value == max(tried) else ""
 
