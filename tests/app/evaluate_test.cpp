@@ -1,13 +1,12 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
-#include <hdf5.h>
-
 #include <map>
 #include <sstream>
 #include <vector>
 
 #include "app/process_fixture.hpp"
+#include "support/hdf5_values.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -20,19 +19,6 @@ std::string metrics_in(const std::string& table) {
   while (std::getline(in, line) && !line.starts_with("  left out"))
     if (line.find('@') != std::string::npos) rows += line.substr(0, 36) + "\n";
   return rows;
-}
-
-/// Returns a dataset of a file of --per-user.
-std::vector<double> read_column(const TempWorkspace& workspace, const std::string& name, const char* column) {
-  const hid_t file = H5Fopen(workspace.path(name).c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  const hid_t dataset = H5Dopen2(file, column, H5P_DEFAULT);
-  const hid_t space = H5Dget_space(dataset);
-  std::vector<double> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
-  EXPECT_GE(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << column;
-  H5Sclose(space);
-  H5Dclose(dataset);
-  H5Fclose(file);
-  return values;
 }
 
 class Evaluate : public ProgramTest {
@@ -136,7 +122,7 @@ TEST_F(Evaluate, LongListOfAUserHasNoPartInTheNext) {
   const std::string command = " --metrics recall@100,recall@150 --per-user users.h5";
   const auto recall = [&](const std::string& file, const char* metric) {
     workspace.succeed("evaluate long.h5 --lists " + file + command);
-    return read_column(workspace, "users.h5", metric);
+    return testing::hdf5_values<double>(workspace.path("users.h5"), metric);
   };
   using Values = std::vector<double>;
   EXPECT_EQ(recall("one.tsv", "recall@100"), (Values{0.5, 0.0}));
@@ -205,9 +191,10 @@ TEST_F(EvaluateTrained, ListsOfRecommendHaveTheMetricsOfTheTest) {
           << judged;
       for (const char* const column : {"user_id", "history", "targets", "target_popularity", "ndcg@10",
                                        "recall@5", "hit@3", "map@10", "mean_popularity@10", "novelty@10"}) {
-        const std::vector<double> values = read_column(workspace, "judged.h5", column);
+        const std::vector<double> values = testing::hdf5_values<double>(workspace.path("judged.h5"), column);
         EXPECT_EQ(values.size(), 20U) << column;
-        EXPECT_EQ(values, read_column(workspace, "tested.h5", column)) << name << " " << column;
+        EXPECT_EQ(values, testing::hdf5_values<double>(workspace.path("tested.h5"), column))
+            << name << " " << column;
       }
     }
   }

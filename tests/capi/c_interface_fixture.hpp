@@ -3,7 +3,6 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
-#include <hdf5.h>
 #include <vaecf.h>
 
 #include <array>
@@ -12,23 +11,9 @@
 #include <cstring>
 
 #include "app/process_fixture.hpp"
+#include "support/hdf5_values.hpp"
 
 namespace vaecf::app {
-
-/// Reads a dataset of numbers from an HDF5 file.
-template <class T>
-std::vector<T> read_numbers(const std::string& path, const char* name) {
-  const hid_t type = std::is_same_v<T, float> ? H5T_NATIVE_FLOAT : H5T_NATIVE_INT32;
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  const hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
-  const hid_t space = H5Dget_space(data);
-  std::vector<T> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
-  EXPECT_GE(H5Dread(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << name;
-  H5Sclose(space);
-  H5Dclose(data);
-  H5Fclose(file);
-  return values;
-}
 
 /// Expects the same bits, also of NaN.
 inline void expect_bits(const std::vector<float>& found, const std::vector<float>& expected) {
@@ -101,11 +86,11 @@ class CInterface : public SmallRun {
                       std::to_string(request.k) + " --set train.precision=fp32 " + options);
     const Lists found = recommend(request);
     const std::string top = workspace.path("top.h5");
-    EXPECT_EQ(found.items, read_numbers<std::int32_t>(top, "/item"));
-    expect_bits(found.scores, read_numbers<float>(top, "/score"));
+    EXPECT_EQ(found.items, testing::hdf5_values<std::int32_t>(top, "/item"));
+    expect_bits(found.scores, testing::hdf5_values<float>(top, "/score"));
     if (request.reasons == 0) return;
-    EXPECT_EQ(found.because, read_numbers<std::int32_t>(top, "/because"));
-    expect_bits(found.contributions, read_numbers<float>(top, "/contribution"));
+    EXPECT_EQ(found.because, testing::hdf5_values<std::int32_t>(top, "/because"));
+    expect_bits(found.contributions, testing::hdf5_values<float>(top, "/contribution"));
   }
 
   /// Returns the id of an item.
