@@ -78,11 +78,15 @@ std::string get_string(const Json& json, std::string_view key, const std::string
 
 Json parse_line(std::string_view line, std::string& problem, int max_depth) {
   using Parsed = Json::parse_event_t;
-  const auto require_shallow = [max_depth](int depth, Parsed parsed, const Json& /*value*/) {
-    if ((parsed == Parsed::array_start || parsed == Parsed::object_start) && depth >= max_depth)
-      throw InputError(format("lists and objects are nested more than {} deep", max_depth));
-    return true;
-  };
+  // Tables of many lines have no limit, and are parsed without a call for each value.
+  Json::parser_callback_t require_shallow = nullptr;
+  if (max_depth < std::numeric_limits<int>::max()) {
+    require_shallow = [max_depth](int depth, Parsed parsed, const Json& /*value*/) {
+      if ((parsed == Parsed::array_start || parsed == Parsed::object_start) && depth >= max_depth)
+        throw InputError(format("lists and objects are nested more than {} deep", max_depth));
+      return true;
+    };
+  }
   problem.clear();
   Json json = Json::parse(line, require_shallow, /*allow_exceptions=*/false);
   if (!json.is_discarded()) return json;
