@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/version.hpp>
 #include <vaecf/io/json.hpp>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ Model::Model(const io::CheckpointFile& checkpoint, std::string_view options)
   titles_ = texts_of(summary.item_titles);
   for (std::size_t i = 0; i < ids_.size(); ++i) columns_.emplace(ids_[i], static_cast<std::int32_t>(i));
   io::Json facts;
-  facts["version"] = VAECF_VERSION;
+  facts["version"] = version_number();
   facts["checkpoint"] = checkpoint.path();
   facts["checksum"] = format("{:016x}", checkpoint.checksum());
   facts["dataset_checksum"] = checkpoint.attribute<std::string>("dataset_checksum");

@@ -1,4 +1,4 @@
-// Checkpoints that a later version might write: served if they compute what this version knows, else refused.
+// Checkpoints that a later version might write: served if they compute what this version implements, else refused.
 #include <vaecf/io/checkpoint.hpp>
 
 #include "app/process_fixture.hpp"

@@ -22,9 +22,8 @@ namespace vaecf::checkpoint {
 
 /// The purposes of a checkpoint, at least one.
 struct CheckpointRole {
-  bool resumable =
-      false;          ///< to resume from: named by epoch or step, one of the last run.keep_checkpoints files
-  bool best = false;  ///< written or linked as best.h5
+  bool resumable = false;  ///< to resume from: named by epoch or step; run.keep_checkpoints of them remain
+  bool best = false;       ///< written or linked as best.h5
 };
 
 /// Writes the checkpoints of a run while training continues: rank 0 takes snapshots, and a separate thread

@@ -48,8 +48,8 @@ Config load(const std::string& path, std::span<const std::string> overrides = {}
 Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
 
 /// Returns the configuration `text` as a checkpoint stores it: of `model`, with only the keys that the model
-/// uses, so that its readers can refuse those that they do not know. A key that is added after 1.0 is left
-/// out while its value does not change what the model computes.
+/// uses, so that its readers can refuse unknown ones. A key that is added after 1.0 is left out while its
+/// value does not change what the model computes.
 std::string stored_text(const std::string& text);
 
 /// Reads the configuration stored in a checkpoint, possibly written by another version. Unknown keys outside

@@ -25,7 +25,7 @@ inline bool is_weight(double weight) {
   return weight > 0.0 && weight <= std::numeric_limits<double>::max();
 }
 
-/// Returns the rule that the file at `path` names. Throws InputError if this version does not know it.
+/// Returns the rule that the file at `path` names. Throws InputError if the rule is unknown.
 WeightRule stored_weight_rule(const std::string& path, const std::string& name);
 
 /// Divides the weights of a user's row by their mean, so that they add up to the number of items. A result

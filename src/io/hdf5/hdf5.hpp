@@ -158,7 +158,7 @@ class Hdf5Reader {
   /// for integers beyond int64.
   IdList ids(const std::string& path) const;
   /// Throws InputError if the file's attribute `requires` names something, such as a meaning of its arrays,
-  /// that its readers must know: names separated by commas, of which this version knows none.
+  /// that its readers must implement: names separated by commas, none of which this version implements.
   void require_known(const Attributes& attributes) const;
   /// Throws FileInUseError if the file is locked, else InputError with advice to create it again.
   [[noreturn]] void refuse_damaged(const std::string& problem) const;
