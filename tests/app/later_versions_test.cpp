@@ -1,4 +1,5 @@
-// Checkpoints that a later version might write: served if they compute what this version implements, else refused.
+// Checkpoints that a later version might write: served if they compute what this version implements, else
+// refused.
 #include <vaecf/io/checkpoint.hpp>
 
 #include "app/process_fixture.hpp"
