@@ -1,20 +1,22 @@
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/model_export.hpp>
 #include <vaecf/run/recommender.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
+#include <utility>
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
 #include "app/rank_devices.hpp"
 #include "app/recommend/item_names.hpp"
 #include "app/recommend/output.hpp"
-#include "app/recommend/user_item_columns.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -25,6 +27,7 @@ struct SimilarArguments {
   int top = 10;
   bool titles = false;  ///< add a column of titles
   std::string output;   ///< empty: standard output
+  std::string format;   ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
 };
 
 using Items = std::vector<std::int32_t>;
@@ -58,6 +61,7 @@ std::vector<run::SimilarItems> similar_items(const io::CheckpointFile& checkpoin
 
 void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   Log log(line.verbosity, true);
+  const OutputFormat chosen = output_format(arguments.output, arguments.format);
   std::optional<io::CheckpointFile> opened;
   const config::Config config = configuration_of(line, arguments.checkpoint, opened);
   for (const std::string& note : config.notes) log.warn("{}", note);
@@ -69,20 +73,23 @@ void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   const Items items = find_items(arguments.items, ids, checkpoint.path());
   io::validate_output_path(arguments.output, "--output", {line.config, checkpoint.path()});
 
-  std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
   const auto lists = similar_items(checkpoint, items, arguments.top, log);
-  for (std::size_t n = 0; n < items.size(); ++n) {
-    for (std::size_t place = 0; place < lists[n].items.size(); ++place) {
-      const std::int32_t other = lists[n].items[place];
-      text += format("{}\t{}\t{:g}", tsv_field(ids.text(items[n])), tsv_field(ids.text(other)),
-                     lists[n].scores[place]);
-      text += arguments.titles ? "\t" + tsv_field(titles.text(other)) + "\n" : "\n";
-    }
+  io::RecommendationHeader head;
+  head.items = ids;
+  if (arguments.titles) head.titles = titles;
+  head.similar_to = items;
+  head.k = 1;
+  for (const run::SimilarItems& list : lists) head.k = std::max(head.k, std::ssize(list.items));
+  head.attributes = list_attributes(checkpoint);
+  const auto places = static_cast<std::size_t>(head.k);
+  RecommendationOutput output(chosen, arguments.output, std::move(head));
+  for (run::SimilarItems list : lists) {
+    list.items.resize(places, -1);
+    list.scores.resize(places, -std::numeric_limits<float>::infinity());
+    output.append({list.items, list.scores});
   }
-  if (arguments.output.empty()) return print(text);
-  io::AtomicOutputFile file(arguments.output);
-  file.write(text);
-  file.commit();
+  output.commit();
+  if (arguments.output.empty()) return;
   log.info("wrote {}: the items most similar to {} items", arguments.output, items.size());
 }
 
@@ -105,7 +112,7 @@ void add_similar(CLI::App& app, CommandLine& line) {
   add_top(command, arguments.top, "number of similar items per item");
   command.add_flag("--titles", arguments.titles,
                    "add a column with the titles of the similar items, which the checkpoint must contain");
-  add_output(command, arguments.output, "a TSV file; default: -, standard output");
+  add_output_format(command, arguments.output, arguments.format);
 }
 
 }  // namespace vaecf::app

@@ -7,6 +7,7 @@
 
 #include "app/process_fixture.hpp"
 #include "support/for_each_kind.hpp"
+#include "support/hdf5_values.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -138,6 +139,19 @@ TEST_F(SimilarItems, LowerColumnWinsTiesAndTitlesAreAdded) {
     EXPECT_EQ(line.substr(line.rfind('\t')), "\tFilm " + ids.text(other));
   }
   EXPECT_FALSE(std::getline(in, line)) << line;
+  // The other formats, as of `recommend`.
+  const std::string command = "similar --checkpoint shipped.h5 --item " + item + " --titles --top 2 --quiet ";
+  const std::string first = ids.text(0), second = ids.text(1);
+  const Result json = workspace.succeed(command + "--format jsonl");
+  expect_in(json.out, {format("{{\"item\":{},\"similar\":[{},{}],\"scores\":[", item, first, second),
+                       format("],\"titles\":[\"Film {}\",\"Film {}\"]}}\n", first, second)});
+  workspace.succeed(command + "--output top.csv");
+  EXPECT_EQ(workspace.read("top.csv").rfind(format("item,similar,score,title\n{},{},", item, first), 0), 0U);
+  workspace.succeed(command + "--output top.h5");
+  const std::string top = workspace.path("top.h5");
+  EXPECT_EQ(testing::hdf5_values<std::int32_t>(top, "/item_index"), std::vector<std::int32_t>{2});
+  EXPECT_EQ(testing::hdf5_values<std::int32_t>(top, "/similar_index"), (std::vector<std::int32_t>{0, 1}));
+  workspace.refuse(command + "--output top.xlsx", "must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5");
 }
 
 TEST_F(SimilarItems, InvalidArgumentsAreErrors) {

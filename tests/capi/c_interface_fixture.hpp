@@ -86,11 +86,11 @@ class CInterface : public SmallRun {
                       std::to_string(request.k) + " --set train.precision=fp32 " + options);
     const Lists found = recommend(request);
     const std::string top = workspace.path("top.h5");
-    EXPECT_EQ(found.items, testing::hdf5_values<std::int32_t>(top, "/item"));
+    EXPECT_EQ(found.items, testing::hdf5_values<std::int32_t>(top, "/item_index"));
     expect_bits(found.scores, testing::hdf5_values<float>(top, "/score"));
     if (request.reasons == 0) return;
-    EXPECT_EQ(found.because, testing::hdf5_values<std::int32_t>(top, "/because"));
-    expect_bits(found.contributions, testing::hdf5_values<float>(top, "/contribution"));
+    EXPECT_EQ(found.because, testing::hdf5_values<std::int32_t>(top, "/because_index"));
+    expect_bits(found.contributions, testing::hdf5_values<float>(top, "/contributions"));
   }
 
   /// Returns the id of an item.

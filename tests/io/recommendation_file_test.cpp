@@ -65,7 +65,7 @@ class RecommendationFile : public IoTest {
 TEST_F(RecommendationFile, ContainsItemsAndScoresOfEachUser) {
   write_all(file("top.h5"));
   EXPECT_EQ(names(), std::vector<std::string>{"top.h5"});
-  EXPECT_EQ(integers_in(file("top.h5"), "item"), (Integers{2, 0, 1, -1, 0, 1}));
+  EXPECT_EQ(integers_in(file("top.h5"), "item_index"), (Integers{2, 0, 1, -1, 0, 1}));
   const auto scores = values_in<float>(file("top.h5"), "score", H5T_NATIVE_FLOAT, H5T_FLOAT);
   EXPECT_EQ(scores.at(1), -0.25F);
   EXPECT_EQ(scores.at(3), -std::numeric_limits<float>::infinity());
@@ -89,15 +89,31 @@ TEST_F(RecommendationFile, ListsAreReadAsWritten) {
   };
   head_.items.strings = {"a", "bb"};
   write_all(file("few.h5"));
-  refuse("few.h5", "/item contains an index outside /item_id");
+  refuse("few.h5", "/item_index contains an index outside /item_id");
   {
     test::Hdf5Editor edit(path);
-    edit.remove("item");
-    edit.put_integers("item", {0, 1, 2}, H5T_STD_I32LE);
+    edit.remove("item_index");
+    edit.put_integers("item_index", {0, 1, 2}, H5T_STD_I32LE);
   }
-  refuse("top.h5", "/item must have a row of integers for each of /user_id");
+  refuse("top.h5", "/item_index must have a row of integers for each of /user_id");
   write_user_columns(file("users.h5"), {head_.users, {}, {}});
   refuse("users.h5", "item_id");
+}
+
+TEST_F(RecommendationFile, SimilarItemsHaveTheItemsThatTheyAreOf) {
+  head_.users.numbers.clear();
+  head_.similar_to = {2, 1};
+  head_.reasons = 0;
+  {
+    RecommendationWriter writer(file("similar.h5"), head_);
+    append_first(writer);
+    append_first(writer);
+    writer.commit();
+  }
+  EXPECT_EQ(integers_in(file("similar.h5"), "item_index"), (Integers{2, 1}));
+  EXPECT_EQ(integers_in(file("similar.h5"), "similar_index"), (Integers{2, 0, 2, 0}));
+  EXPECT_EQ(values_in<float>(file("similar.h5"), "score", H5T_NATIVE_FLOAT, H5T_FLOAT).size(), 4U);
+  expect_refused<InputError>({"similar.h5: ", "user_id"}, [&] { read_recommendations(file("similar.h5")); });
 }
 
 TEST_F(RecommendationFile, UserColumnsContainOneValuePerUser) {

@@ -31,6 +31,8 @@ METRICS = {"popularity@": "mean_popularity@", "tail@": "tail_share@"}
 # Attributes, fields of events, and names of arrays and groups below others.
 NAMES = {"features": "user_features", "features_of": "user_features_of", "holdout": "held_out", "new_items_fraction": "new_item_fraction",
          "producer": "written_by", "weights": "interaction_weights"}
+# Arrays of HDF5 files of lists.
+ARRAYS = {"/because": "/because_index", "/contribution": "/contributions", "/item": "/item_index"}
 CONFIG_LINE = re.compile(r"( *)([\w.]+):(?: (.*))?$")
 
 
@@ -72,6 +74,8 @@ def to_new_field(name):
 
 def to_new_path(path):
     """Returns the path of an HDF5 array or group, or of its attribute after an @, in the new names."""
+    name, at, attribute = path.partition("/@")
+    path = ARRAYS.get(name, name) + at + attribute
     parts = path.split("/")
     if len(parts) == 2 and parts[1].startswith("@"):
         parts[1] = "@" + to_new_field(parts[1][1:])

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <vaecf/base/text.hpp>
+
 #include <cstdint>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vaecf::io {
@@ -31,6 +34,17 @@ struct IdList {
     return chosen;
   }
 };
+
+/// Parses an integer id. Returns false unless printing it gives `text` again: "7", but not "007", "+7" or
+/// "7.0".
+[[nodiscard]] inline bool parse_integer_id(std::string_view text, std::int64_t& id) {
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  if (digits.starts_with('0') && text != "0") return false;
+  return parse_number(text, id);
+}
+
+/// Returns ids as integers if each of them is one, otherwise as strings.
+IdList make_ids(std::vector<std::string> ids);
 
 /// Returns the ids `first`, `first` + 1, ...
 IdList numbers_from(std::int64_t first, std::int64_t count);

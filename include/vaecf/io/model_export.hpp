@@ -63,24 +63,27 @@ struct OnnxModel {
 /// would exceed protobuf's limit of 2 GiB; throws RunError if the disk is full or not writable.
 void write_onnx(const std::string& path, const OnnxModel& model);
 
-/// Contents of a recommendation file except the recommendations, for N users, I items, k recommendations per
-/// user and R reasons per recommendation.
+/// Contents of a file of lists except the lists, for N users, I items, k places in a list and R reasons per
+/// place. Instead of users, the lists may be those of the most similar items of N items.
 struct RecommendationHeader {
   IdList users;        ///< (N) ids, in the order of append()
-  IdList items;        ///< (I) ids; /item contains indices into them
+  IdList items;        ///< (I) ids; /item_index contains indices into them
   IdList titles;       ///< (I) titles of the items, or empty
   std::int64_t k = 0;  ///< recommendations per user
   Attributes attributes;
-  std::int64_t reasons = 0;  ///< reasons per recommendation; 0: none
+  std::int64_t reasons = 0;                   ///< reasons per recommendation; 0: none
+  std::vector<std::int32_t> similar_to = {};  ///< (N) for lists of similar items: the items that they are of
 };
 
-/// Writes recommendations to an HDF5 file, block by block and atomically. Datasets: /user_id (N), /item_id
-/// (I), /item_title (I) if there are titles, /item int32 (N,k) best first and padded with -1, /score float32
-/// (N,k), and /popular uint8 (N), which is 1 for users who are recommended the most popular items (their
-/// scores are NaN). With reasons also /because int32 (N,k,R), indices of the user's items with the largest
-/// contributions, padded with -1, and /contribution float32 (N,k,R), padded with NaN. The file is temporary
-/// until commit() renames it to `path`; destruction without commit() removes it. All functions throw RunError
-/// if the disk is full or not writable.
+/// Writes lists to an HDF5 file, block by block and atomically. Datasets: /user_id (N), /item_id (I),
+/// /item_title (I) if there are titles, /item_index int32 (N,k), indices of items, best first and padded with
+/// -1, /score float32 (N,k), and /popular uint8 (N), which is 1 for users who are recommended the most
+/// popular items (their scores are NaN). With reasons also /because_index int32 (N,k,R), indices of the
+/// user's items with the largest contributions, padded with -1, and /contributions float32 (N,k,R), padded
+/// with NaN. Lists of similar items have no users and reasons: /item_index (N) has the items, and
+/// /similar_index (N,k) those similar to them. The file is temporary until commit() renames it to `path`;
+/// destruction without commit() removes it. All functions throw RunError if the disk is full or not
+/// writable.
 class RecommendationWriter {
  public:
   /// Creates the temporary file in the folder of `path`, and writes the ids and titles.

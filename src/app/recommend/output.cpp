@@ -3,6 +3,8 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/json.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,8 +12,8 @@
 #include <sstream>
 #include <utility>
 
+#include "app/command_line.hpp"
 #include "app/console.hpp"
-#include "app/recommend/recommend_arguments.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -31,38 +33,55 @@ void require_utf8(const io::IdList& list, const char* what) {
 }
 
 std::string score_text(float score, const char* none) {
-  return std::isnan(score) ? none : format("{:g}", score);
+  return std::isnan(score) ? none : format("{:.9g}", score);
 }
 
-}  // namespace
-
+/// Returns a string as a field of TSV, which has no quotes: separators are replaced by spaces.
 std::string tsv_field(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
   return text;
 }
 
-OutputFormat output_format(const RecommendArguments& arguments) {
-  const std::string ending = std::filesystem::path(arguments.output).extension().string();
-  const auto found = !arguments.format.empty() ? parse_enum<OutputFormat>(arguments.format)
-                     : ending.empty()          ? OutputFormat::tsv
-                     : ending == ".h5"         ? OutputFormat::hdf5
-                                               : parse_enum<OutputFormat>(ending.substr(1));
+}  // namespace
+
+OutputFormat output_format(const std::string& output, const std::string& format) {
+  const std::string ending = std::filesystem::path(output).extension().string();
+  const auto found = !format.empty()   ? parse_enum<OutputFormat>(format)
+                     : ending.empty()  ? OutputFormat::tsv
+                     : ending == ".h5" ? OutputFormat::hdf5
+                                       : parse_enum<OutputFormat>(ending.substr(1));
   if (!found) {
-    throw InputError(format(
+    throw InputError(vaecf::format(
         "--output {}: must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5, got {}; rename it, or set --format",
-        arguments.output, ending));
+        output, ending));
   }
-  if (found == OutputFormat::hdf5 && arguments.output.empty())
+  if (found == OutputFormat::hdf5 && output.empty())
     throw InputError("--format hdf5: requires a file; set --output");
   return *found;
+}
+
+void add_output_format(CLI::App& command, std::string& output, std::string& format) {
+  add_output(command, output,
+             "a .tsv, .csv, .jsonl, .json, .h5 or .hdf5 file; default: -, TSV on standard output");
+  std::vector<std::string> formats;
+  for (const auto& [each, name] : enum_names<OutputFormat>) formats.emplace_back(name);
+  command
+      .add_option("--format", format, "output format; default: by the ending of --output, tsv without one")
+      ->check(CLI::IsMember(formats));
+}
+
+io::Attributes list_attributes(const io::CheckpointFile& checkpoint) {
+  return {{"format_version", std::int64_t{1}},
+          {"checkpoint", checkpoint.path()},
+          {"dataset_checksum", checkpoint.attribute<std::string>("dataset_checksum")}};
 }
 
 std::string json_id(const io::IdList& list, std::int64_t i) {
   return list.numeric() ? list.text(i) : io::dump(io::Json(list.text(i)));
 }
 
-std::string list_fields(const Recommendations& list, std::int64_t reasons,
+std::string list_fields(const char* places, const Recommendations& list, std::int64_t reasons,
                         const std::vector<std::string>& items, const std::vector<std::string>& titles) {
   // Returns a JSON list of the texts of elements [begin, end).
   const auto joined = [](Range elements, const auto& text) {
@@ -75,7 +94,7 @@ std::string list_fields(const Recommendations& list, std::int64_t reasons,
   const auto id = [&](std::int64_t slot) { return items[list.items[slot]]; };
   const auto score = [&](std::int64_t slot) { return score_text(list.scores[slot], "null"); };
   const auto title = [&](std::int64_t slot) { return titles[list.items[slot]]; };
-  std::string text = "\"items\":" + joined(slots, id) + ",\"scores\":" + joined(slots, score);
+  std::string text = format("\"{}\":{},\"scores\":{}", places, joined(slots, id), joined(slots, score));
   if (!titles.empty()) text += ",\"titles\":" + joined(slots, title);
   if (reasons > 0) {
     const auto of_slots = [&](const auto& text_of) {
@@ -111,7 +130,7 @@ RecommendationOutput::RecommendationOutput(OutputFormat chosen, const std::strin
   for (std::int64_t i = 0; i < head_.titles.size(); ++i) titles_.push_back(value(head_.titles, i));
   if (format_ == OutputFormat::json) text_ = "[\n";
   if (is_json()) return;
-  text_ = format("user{0}item{0}score", separator_);
+  text_ = format("{1}{0}{2}{0}score", separator_, owner_name(), places_name());
   if (!titles_.empty()) text_ += format("{}title", separator_);
   for (std::int64_t n = 1; n <= head_.reasons; ++n) {
     text_ += format("{0}because_{1}{0}contribution_{1}", separator_, n);
@@ -132,12 +151,13 @@ void RecommendationOutput::append(const Recommendations& users) {
     const auto all = users.items.subspan(row * k, k);
     const std::int64_t length = std::ranges::find(all, -1) - all.begin();
     const Recommendations list = users.subset({row * k, row * k + length}, head_.reasons);
-    const std::string user = value(head_.users, next_user_);
+    const std::string owner =
+        is_similar() ? items_[head_.similar_to[next_list_]] : value(head_.users, next_list_);
     if (is_json())
-      add_object(user, list);
+      add_object(owner, list);
     else
-      add_lines(user, list);
-    ++next_user_;
+      add_lines(owner, list);
+    ++next_list_;
   }
   hand_out();
 }
@@ -156,13 +176,13 @@ std::string RecommendationOutput::value(const io::IdList& list, std::int64_t i) 
                                         : list.text(i);
 }
 
-void RecommendationOutput::add_lines(const std::string& user, const Recommendations& list) {
+void RecommendationOutput::add_lines(const std::string& owner, const Recommendations& list) {
   const auto add = [&](const std::string& field) { text_ += separator_ + field; };
   auto because = list.because.begin();
   auto contribution = list.contributions.begin();
   for (std::size_t slot = 0; slot < list.items.size(); ++slot) {
     const std::int32_t item = list.items[slot];
-    text_ += user;
+    text_ += owner;
     add(items_[item]);
     add(score_text(list.scores[slot], "nan"));
     if (!titles_.empty()) add(titles_[item]);
@@ -175,9 +195,10 @@ void RecommendationOutput::add_lines(const std::string& user, const Recommendati
   }
 }
 
-void RecommendationOutput::add_object(const std::string& user, const Recommendations& list) {
-  if (format_ == OutputFormat::json && next_user_ > 0) text_ += ",\n";
-  text_ += "{\"user\":" + user + "," + list_fields(list, head_.reasons, items_, titles_);
+void RecommendationOutput::add_object(const std::string& owner, const Recommendations& list) {
+  if (format_ == OutputFormat::json && next_list_ > 0) text_ += ",\n";
+  text_ += format("{{\"{}\":{},{}", owner_name(), owner,
+                  list_fields(is_similar() ? "similar" : "items", list, head_.reasons, items_, titles_));
   text_ += format_ == OutputFormat::json ? "}" : "}\n";
 }
 

@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "app/recommend/recommend_arguments.hpp"
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace vaecf::app {
 
@@ -21,10 +23,10 @@ enum class OutputFormat { tsv, csv, jsonl, json, hdf5 };
 
 /// Returns the format that --format names, else that of the ending of --output, else TSV. Throws InputError
 /// if the ending is not known, and for HDF5 without --output.
-OutputFormat output_format(const RecommendArguments& arguments);
+OutputFormat output_format(const std::string& output, const std::string& format);
 
-/// Returns a string as a field of TSV, which has no quotes: separators are replaced by spaces.
-std::string tsv_field(std::string text);
+/// Adds --output and --format.
+void add_output_format(CLI::App& command, std::string& output, std::string& format);
 
 /// The recommendations of some users, best first, and for each the reasons with the largest contributions.
 struct Recommendations {
@@ -42,34 +44,42 @@ struct Recommendations {
 };
 
 /// Returns the fields of a JSON object with the recommendations of one user, all of which are items:
-/// "items", "scores", "titles" if there are, and with `reasons` those of the reasons. `items` and `titles`:
-/// ids and titles as JSON.
-std::string list_fields(const Recommendations& list, std::int64_t reasons,
+/// `places` ("items", "similar"), "scores", "titles" if there are, and with `reasons` those of the reasons.
+/// `items` and `titles`: ids and titles as JSON.
+std::string list_fields(const char* places, const Recommendations& list, std::int64_t reasons,
                         const std::vector<std::string>& items, const std::vector<std::string>& titles);
+
+/// Returns the attributes of an HDF5 file of lists: its format, and from which model it is.
+io::Attributes list_attributes(const io::CheckpointFile& checkpoint);
 
 /// Returns an id or title as JSON.
 std::string json_id(const io::IdList& list, std::int64_t i);
 
-/// Writes recommendations, user by user in the order of RecommendationHeader::users. TSV and CSV have one
-/// line per user and item. Titles and reasons are written if the header has them.
+/// Writes lists, user by user in the order of RecommendationHeader::users, or those of similar items in the
+/// order of RecommendationHeader::similar_to. TSV and CSV have one line per user and item. Titles and reasons
+/// are written if the header has them.
 class RecommendationOutput {
  public:
   /// Opens the output; `path` empty: standard output. Throws RunError if the file cannot be created, and
   /// InputError if JSON cannot contain an id since it is not UTF-8.
   RecommendationOutput(OutputFormat format, const std::string& path, io::RecommendationHeader header);
 
-  /// Appends the next users.
+  /// Appends the lists of the next users.
   void append(const Recommendations& users);
   /// Completes the output; a file is then visible under its name.
   void commit();
 
  private:
+  bool is_similar() const { return !head_.similar_to.empty(); }
+  /// Return the names of the columns of those who have lists, and of what is in them.
+  const char* owner_name() const { return is_similar() ? "item" : "user"; }
+  const char* places_name() const { return is_similar() ? "similar" : "item"; }
   bool is_json() const { return format_ == OutputFormat::json || format_ == OutputFormat::jsonl; }
   /// Returns id or title `i` of a list as a field of a line, or as a JSON value.
   std::string value(const io::IdList& list, std::int64_t i) const;
-  /// Appends the recommendations of one user as lines, or as a JSON object.
-  void add_lines(const std::string& user, const Recommendations& list);
-  void add_object(const std::string& user, const Recommendations& list);
+  /// Appends the list of one user or item as lines, or as a JSON object.
+  void add_lines(const std::string& owner, const Recommendations& list);
+  void add_object(const std::string& owner, const Recommendations& list);
   /// Writes the buffered text.
   void hand_out();
 
@@ -80,7 +90,7 @@ class RecommendationOutput {
   std::optional<io::AtomicOutputFile> file_;  // without this and hdf5_: standard output
   std::vector<std::string> items_;            // ids and titles as they are written
   std::vector<std::string> titles_;
-  std::int64_t next_user_ = 0;
+  std::int64_t next_list_ = 0;
   std::string text_;
 };
 

@@ -160,14 +160,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       ->check(integer_check(1, max_reasons), "");
   command.add_flag("--titles", arguments.titles,
                    "add the titles of the items, which the checkpoint must contain");
-  add_output(command, arguments.output,
-             "a .tsv, .csv, .jsonl, .json, .h5 or .hdf5 file; default: -, TSV on standard output");
-  std::vector<std::string> formats;
-  for (const auto& [format, name] : enum_names<OutputFormat>) formats.emplace_back(name);
-  command
-      .add_option("--format", arguments.format,
-                  "output format; default: by the ending of --output, tsv without one")
-      ->check(CLI::IsMember(formats));
+  add_output_format(command, arguments.output, arguments.format);
   // An answer has no other form than a JSON object.
   for (const char* const other : {"--input", "--user-features", "--split", "--user", "--users",
                                   "--exclude-pairs", "--titles", "--format", "--output"})

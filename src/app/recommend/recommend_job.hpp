@@ -73,7 +73,7 @@ class RecommendJob {
         config_(path),
         ranks_(session.hosts()),
         console_(session.console),
-        format_(output_format(arguments_)),
+        format_(output_format(arguments_.output, arguments_.format)),
         checkpoint_(checkpoint),
         dataset_(open_dataset(arguments_, config.options.data.file, checkpoint)) {
     for (const std::string& note : config.notes) console_.log.warn("{}", note);
@@ -139,10 +139,8 @@ class RecommendJob {
     head.titles = titles_;
     head.k = width_;
     head.reasons = choice_.reasons;
-    head.attributes = {{"format_version", std::int64_t{1}},
-                       {"checkpoint", checkpoint_.path()},
-                       {"dataset_checksum", checkpoint_.attribute<std::string>("dataset_checksum")},
-                       {"seen_items", std::string(arguments_.keep_seen ? "kept" : "left out")}};
+    head.attributes = list_attributes(checkpoint_);
+    head.attributes["seen_items"] = std::string(arguments_.keep_seen ? "kept" : "left out");
     output_.emplace(format_, arguments_.output, std::move(head));
   }
 

@@ -205,10 +205,10 @@ class Stream {
         const auto own = std::span(items).subspan(n * width, width);
         const std::int64_t length = std::ranges::find(own, -1) - own.begin();
         const StreamRequest& asked = group[n]->request;
-        group[n]->answer =
-            format("{{{}{}{}}}\n", asked.user.empty() ? "" : "\"user\":" + asked.user + ",",
-                   list_fields(all.subset({n * width, n * width + length}, reasons), reasons, items_, {}),
-                   asked.unknown > 0 ? format(",\"unknown\":{}", asked.unknown) : "");
+        group[n]->answer = format(
+            "{{{}{}{}}}\n", asked.user.empty() ? "" : "\"user\":" + asked.user + ",",
+            list_fields("items", all.subset({n * width, n * width + length}, reasons), reasons, items_, {}),
+            asked.unknown > 0 ? format(",\"unknown\":{}", asked.unknown) : "");
       }
     } catch (const InputError& problem) {
       refuse(group, problem.what());

@@ -49,11 +49,7 @@ std::vector<Part> all_users_of(const io::DatasetFile& file, io::IdList& users) {
     }
   }
   for (Part& part : parts) part.rows.resize(names.size(), -1);
-  if (numeric) {
-    for (const std::string& name : names) users.numbers.push_back(std::stoll(name));
-  } else {
-    users.strings = std::move(names);
-  }
+  users = numeric ? io::make_ids(std::move(names)) : io::IdList{{}, std::move(names)};
   return parts;
 }
 
@@ -193,10 +189,8 @@ TargetUsers make_new_users(const RecommendArguments& arguments, const data::Sour
   if (input.empty()) {
     Csr nothing;
     nothing.offsets.assign(known.ids.size() + 1, 0);
-    return {{{}, std::move(known.ids)},
-            format("users of {}", table.path),
-            some_of(std::move(nothing)),
-            some_of(std::move(known.rows))};
+    return {io::make_ids(std::move(known.ids)), format("users of {}", table.path),
+            some_of(std::move(nothing)), some_of(std::move(known.rows))};
   }
   Histories histories = read_input(arguments, source, checkpoint, names, log, duplicates);
   if (histories.unknown.count() > 0) {
@@ -204,10 +198,8 @@ TargetUsers make_new_users(const RecommendArguments& arguments, const data::Sour
              histories.unknown.text());
   }
   Csr features = table.path.empty() ? Csr{} : rows_of(histories.users, known, table.path, log);
-  return {{{}, std::move(histories.users)},
-          format("users of {}", input),
-          some_of(std::move(histories.seen)),
-          some_of(std::move(features)),
+  return {io::make_ids(std::move(histories.users)), format("users of {}", input),
+          some_of(std::move(histories.seen)), some_of(std::move(features)),
           some_of(std::move(histories.last))};
 }
 

@@ -89,7 +89,7 @@ std::vector<bool> FeatureRows::complete(io::IdList& ids) {
     if (found[row]) continue;
     if (!numbers) {
       ids.strings.push_back(id);
-    } else if (parse_integer_id(id, number)) {
+    } else if (io::parse_integer_id(id, number)) {
       ids.numbers.push_back(number);
     } else {
       issues_.dropped("item table: the item has no ratings, and its id is not an integer as all of them",

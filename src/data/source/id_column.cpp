@@ -31,7 +31,7 @@ bool IdColumn::only_first_is_text() const {
   const std::vector<std::string>& ids = strings_.ids();
   const auto is_integer = [](const std::string& id) {
     std::int64_t number = 0;
-    return parse_integer_id(id, number);
+    return io::parse_integer_id(id, number);
   };
   return ids.size() > 1 && !is_integer(ids.front()) && std::all_of(ids.begin() + 1, ids.end(), is_integer);
 }

@@ -25,7 +25,7 @@ class IdColumn {
 
   std::int32_t number(std::string_view field, Id& kind) {
     std::int64_t id = 0;
-    if (text_ || !parse_integer_id(field, id)) return number_of_text(field, kind);
+    if (text_ || !io::parse_integer_id(field, id)) return number_of_text(field, kind);
     // Fast path: lines of most files are in the order of user or by item.
     if (id != last_id_ || last_number_ < 0) {
       last_id_ = id;

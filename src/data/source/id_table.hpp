@@ -71,12 +71,4 @@ class IdTable {
   std::vector<std::int32_t> slots_;
 };
 
-/// Parses an integer id. Returns false unless printing it gives `text` again: "7", but not "007", "+7" or
-/// "7.0".
-[[nodiscard]] inline bool parse_integer_id(std::string_view text, std::int64_t& id) {
-  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  if (digits.starts_with('0') && text != "0") return false;
-  return parse_number(text, id);
-}
-
 }  // namespace vaecf::data

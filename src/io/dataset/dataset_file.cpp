@@ -119,7 +119,7 @@ struct DatasetFile::Content {
   explicit Content(const std::string& path) : file(path, how_to_get_a_dataset) {
     if (is_checkpoint(path)) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_a_dataset));
     file.as_input_error([&] {
-      if (file.has("item") && file.has("score"))
+      if (file.has("item_index") && file.has("score"))
         file.refuse(format("contains recommendations, not a dataset; {}", how_to_get_a_dataset));
       if (file.has("target_popularity"))
         file.refuse(format("contains metrics of test users, not a dataset; {}", how_to_get_a_dataset));
@@ -295,6 +295,16 @@ void DatasetFile::require_unique_ids() const {
 
 IdList ids_or_numbers(const DatasetFile& file, const std::string& path, std::int64_t count) {
   return file.has_ids(path) ? file.read_ids(path) : numbers_from(0, count);
+}
+
+IdList make_ids(std::vector<std::string> ids) {
+  IdList list;
+  for (const std::string& id : ids) {
+    std::int64_t number = 0;
+    if (!parse_integer_id(id, number)) return {{}, std::move(ids)};
+    list.numbers.push_back(number);
+  }
+  return list;
 }
 
 IdList numbers_from(std::int64_t first, std::int64_t count) {

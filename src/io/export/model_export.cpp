@@ -153,18 +153,23 @@ struct RecommendationWriter::File {
 RecommendationWriter::RecommendationWriter(const std::string& path, const RecommendationHeader& header)
     : file_(std::make_unique<File>(path, header.attributes)) {
   Hdf5Writer& writer = file_->writer;
-  writer.write_ids("user_id", header.users);
+  const bool similar = !header.similar_to.empty();
+  if (!similar) writer.write_ids("user_id", header.users);
   writer.write_ids("item_id", header.items);
   if (header.titles.size() > 0) writer.write_ids("item_title", header.titles);
-  const std::array<hsize_t, 3> shape = {static_cast<hsize_t>(header.users.size()),
-                                        static_cast<hsize_t>(header.k), static_cast<hsize_t>(header.reasons)};
+  const auto lists = static_cast<hsize_t>(similar ? std::ssize(header.similar_to) : header.users.size());
+  const std::array<hsize_t, 3> shape = {lists, static_cast<hsize_t>(header.k),
+                                        static_cast<hsize_t>(header.reasons)};
   const std::span all(shape);
-  file_->items = writer.create("item", H5T_NATIVE_INT32, all.first(2));
+  if (similar) writer.write_array("item_index", std::span(header.similar_to));
+  const char* const places = similar ? "similar_index" : "item_index";
+  file_->items = writer.create(places, H5T_NATIVE_INT32, all.first(2));
   file_->scores = writer.create("score", H5T_NATIVE_FLOAT, all.first(2));
+  if (similar) return;
   file_->popular = writer.create("popular", H5T_NATIVE_UINT8, all.first(1));
   if (header.reasons == 0) return;
-  file_->because = writer.create("because", H5T_NATIVE_INT32, all);
-  file_->contributions = writer.create("contribution", H5T_NATIVE_FLOAT, all);
+  file_->because = writer.create("because_index", H5T_NATIVE_INT32, all);
+  file_->contributions = writer.create("contributions", H5T_NATIVE_FLOAT, all);
 }
 
 RecommendationWriter::~RecommendationWriter() = default;
@@ -177,7 +182,8 @@ void RecommendationWriter::append(std::span<const std::int32_t> items, std::span
   file_->writer.write([&] {
     h5::write_rows(file_->items.id(), H5T_NATIVE_INT32, file_->written, rows, items.data());
     h5::write_rows(file_->scores.id(), H5T_NATIVE_FLOAT, file_->written, rows, scores.data());
-    h5::write_rows(file_->popular.id(), H5T_NATIVE_UINT8, file_->written, rows, popular.data());
+    if (!file_->popular.empty())
+      h5::write_rows(file_->popular.id(), H5T_NATIVE_UINT8, file_->written, rows, popular.data());
     if (because.empty()) return;
     h5::write_rows(file_->because.id(), H5T_NATIVE_INT32, file_->written, rows, because.data());
     h5::write_rows(file_->contributions.id(), H5T_NATIVE_FLOAT, file_->written, rows, contributions.data());
@@ -197,14 +203,14 @@ RecommendedLists read_recommendations(const std::string& path) {
   const Hdf5Reader reader(path, "write it with `vaecf_dist recommend`");
   return reader.as_input_error([&] {
     RecommendedLists lists{reader.ids("user_id"), reader.ids("item_id"), {}};
-    const Hdf5Dataset item = reader.open("item", 2);
+    const Hdf5Dataset item = reader.open("item_index", 2);
     if (item.kind() != H5T_INTEGER || item.shape.size() != 2 || item.shape[0] != lists.users.size())
-      reader.refuse("/item must have a row of integers for each of /user_id");
+      reader.refuse("/item_index must have a row of integers for each of /user_id");
     lists.places.resize(static_cast<std::size_t>(item.shape[0] * item.shape[1]));
     h5::read_rows(item.id.id(), H5T_NATIVE_INT32, 0, item.shape[0], lists.places.data());
     const auto is_known = [&](std::int32_t place) { return place >= -1 && place < lists.items.size(); };
     if (!std::ranges::all_of(lists.places, is_known))
-      reader.refuse("/item contains an index outside /item_id");
+      reader.refuse("/item_index contains an index outside /item_id");
     return lists;
   });
 }

@@ -55,7 +55,7 @@ TEST_F(Lists, OfRecommendAreReadInEveryFormat) {
     const std::string path = (folder_.path() / name).string();
     RecommendArguments arguments;
     arguments.output = path;
-    RecommendationOutput output(output_format(arguments), path,
+    RecommendationOutput output(output_format(arguments.output, arguments.format), path,
                                 {.users = {{}, {"bob", "an\"n", "ann", "eve"}},
                                  .items = {{40, 50, 10}, {}},
                                  .titles = {{}, {"x", "y", "z"}},

@@ -11,10 +11,7 @@ namespace {
 
 TEST(OutputFormats, FollowTheOptionOrTheEnding) {
   const auto format_of = [](const std::string& output, const std::string& format = "") {
-    RecommendArguments arguments;
-    arguments.output = output;
-    arguments.format = format;
-    return output_format(arguments);
+    return output_format(output, format);
   };
   EXPECT_EQ(format_of(""), OutputFormat::tsv);
   EXPECT_EQ(format_of("plain"), OutputFormat::tsv);

@@ -298,13 +298,20 @@ TEST_F(Serving, JsonHasAnObjectPerUser) {
     const auto item = objects[0].at("items")[i].get<std::int64_t>();
     EXPECT_EQ(std::to_string(item), lines[i].item);
     EXPECT_EQ(objects[0].at("titles")[i].get<std::string>(), format("Film {}, the", item));
-    EXPECT_NEAR(objects[0].at("scores")[i].get<double>(), lines[i].score, 1e-12);
+    EXPECT_EQ(objects[0].at("scores")[i].get<double>(), lines[i].score);
+    EXPECT_EQ(format("{:.9g}", static_cast<float>(lines[i].score)), format("{}", lines[i].score))
+        << "a float";
   }
   workspace.succeed("recommend --checkpoint model.h5 --quiet --input new.csv --output plain.jsonl");
   EXPECT_FALSE(io::read_json_lines(workspace.path("plain.jsonl"))[0].contains("titles"));
   // With titles and ids of the source in HDF5 as well.
   workspace.succeed(shipped + "--input new.csv --output top.hdf5");
   EXPECT_EQ(workspace.read("top.hdf5").substr(1, 3), "HDF");
+  // Users are numbers if each of them is one.
+  workspace.write("numbers.csv", "12,1\n-3,4\n");
+  expect_in(workspace.succeed(shipped + "--input numbers.csv --format jsonl").out, {"{\"user\":12,", ":-3,"});
+  workspace.write("zero.csv", "12,1\n007,4\n");
+  expect_in(workspace.succeed(shipped + "--input zero.csv --format jsonl").out, {"\"12\",", "\"007\","});
 }
 
 TEST_F(Serving, ReasonsFollowTheItemsInEveryFormat) {
@@ -327,7 +334,7 @@ TEST_F(Serving, ReasonsFollowTheItemsInEveryFormat) {
     EXPECT_NEAR(numbers[0] + numbers[1], objects[0].at("scores")[i].get<double>(), 1e-5);
     EXPECT_EQ(objects[0].at("because_titles")[i][0].get<std::string>(), format("Film {}, the", because[0]));
     EXPECT_TRUE(objects[1].at("because")[i].empty() && objects[1].at("contribution")[i].empty());
-    expect_in(csv, {format(",{},{:g},\"Film {}, the\",{},{:g},", because[0], numbers[0], because[0],
+    expect_in(csv, {format(",{},{:.9g},\"Film {}, the\",{},{:.9g},", because[0], numbers[0], because[0],
                            because[1], numbers[1])});
   }
   EXPECT_EQ(count(workspace.succeed(command).out, "\t\t\t\n"), 6);

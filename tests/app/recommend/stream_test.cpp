@@ -29,7 +29,7 @@ TEST_F(Stream, AnswersAreThoseOfRecommend) {
     const std::string& first = known.at(user % known.size()).item;
     const std::string& second = known.at((user * 7 + 1) % known.size()).item;
     csv += format("{0},{1}\n{0},{2}\n", user, first, second);
-    json += format("{{\"user\":\"{}\",\"items\":[{},\"{}\"]}}\n", user, first, second);
+    json += format("{{\"user\":{},\"items\":[{},\"{}\"]}}\n", user, first, second);
   }
   workspace.write("new.csv", csv);
   workspace.write("new.jsonl", json);
