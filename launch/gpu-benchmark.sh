@@ -2,14 +2,8 @@
 # The parts of launch/gpu-check that measure time: speed, pytorch, million, runs, inverse and kernels. gpu-check sources this
 # file and defines step, missed, row, data, number and the settings.
 
-# value NAME LABEL FIELD: prints field FIELD after LABEL in the benchmark table of a log.
-value() {
-  awk -v label="$2" -v field="$3" '
-    /^benchmark on / { table = 1 }
-    { sub(/^ +/, "") }
-    table && index($0, label " ") == 1 { split(substr($0, length(label) + 1), word, " "); print word[field]; exit }' \
-    "$work/logs/$1.log"
-}
+# value NAME FIELD FACTOR DIGITS: prints a field of the benchmark of the run NAME, multiplied by a factor.
+value() { number benchmark "$2" "$1" | awk -v factor="$3" -v digits="$4" '/[0-9]/ { printf "%.*f", digits, factor * $1 }'; }
 
 # larger A B, ratio A B: print the larger number and the ratio; empty arguments count as 0.
 larger() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { print (a + 0 > b + 0 ? a : b) }'; }
@@ -20,23 +14,23 @@ declare -A rates=()
 bench() {
   local name="bench-$2-$3-$4" settings=() setting phase time phases='' rate check="$3, batch $4"
   for setting in "train.precision=$3" "train.batch_size=$4" train.epochs=100 benchmark.seconds=1.5 \
-    benchmark.warm_up_seconds=0.3 benchmark.evaluate=false "${@:5}"; do settings+=(--set "$setting"); done
+    benchmark.warm_up_seconds=0.3 benchmark.evaluate=false "name=$name" "${@:5}"; do settings+=(--set "$setting"); done
   if ! step "$name" 120 "${on_gpu[@]}" "${settings[@]}" "$work/$2.yaml" --benchmark; then
     missed "$1" "$check" "$name"
     return
   fi
-  rate=$(value "$name" training 1)
+  rate=$(value "$name" users_per_second 1 0)
   if [ -z "$rate" ]; then row "$1" "$check" FAILED "no results, see $name.log"; return; fi
   if [ "$1" = speed ]; then rates[$3-$4]=$(larger "$rate" "${rates[$3-$4]:-}"); fi
-  for phase in input forward loss backward all-reduce optimizer; do
-    time=$(value "$name" "$phase" 1)
-    if [ -n "$time" ]; then phases="$phases${phases:+, }$phase $time"; fi
+  for phase in input forward loss backward all_reduce optimizer; do
+    time=$(value "$name" "phase_seconds.$phase" 1000 3)
+    if [ -n "$time" ]; then phases="$phases${phases:+, }${phase/_/-} $time"; fi
   done
-  row "$1" "$check" ok "$rate users/s, step $(value "$name" 'step (median)' 1) ms ($phases), dense" \
-    "$(value "$name" 'dense products' 3) %, memory $(value "$name" 'weights and moments' 3) %," \
-    "$(value "$name" 'peak GPU memory' 1) MiB"
-  if [ -n "$(value "$name" 'full-ranking test' 1)" ]; then
-    row "$1" 'full ranking' ok "$(value "$name" 'full-ranking test' 3) users in $(value "$name" 'full-ranking test' 6) ms"
+  row "$1" "$check" ok "$rate users/s, step $(value "$name" step_seconds 1000 3) ms ($phases), dense" \
+    "$(value "$name" gemm_share 100 0) %, memory $(value "$name" memory_share 100 0) %," \
+    "$(value "$name" peak_device_bytes 9.5367431640625e-7 0) MiB"
+  if [ -n "$(value "$name" evaluation_users 1 0)" ]; then
+    row "$1" 'full ranking' ok "$(value "$name" evaluation_users 1 0) users in $(value "$name" evaluation_seconds 1000 1) ms"
   fi
 }
 part_speed() {
@@ -91,7 +85,7 @@ whole_run() {
   if ! step "$2" 300 "${on_gpu[@]}" "${settings[@]}" "$3"; then missed runs "$1" "$2"; return; fi
   seconds=$(number end seconds "$2")
   if [ -z "$seconds" ]; then row runs "$1" FAILED "did not reach the end, see $2.log"; return; fi
-  row runs "$1" ok "$seconds s; test ndcg@100 $(number test ndcg@100 "$2")"
+  row runs "$1" ok "$seconds s; test ndcg@100 $(number test metrics.ndcg@100.value "$2")"
 }
 part_runs() {
   if [ -f "$ml1m" ]; then

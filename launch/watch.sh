@@ -35,25 +35,19 @@ wait_until_ended() {
 # identify_run PROGRAM ARGUMENTS...: exports VAECF_RUN_ID, a new id for this start of the program, and sets `run_folder`
 # to the folder of the run; empty if the arguments are not those of a run.
 identify_run() {
-  local values=() value
+  local values=()
   VAECF_RUN_ID=$(cat /proc/sys/kernel/random/uuid)
   export VAECF_RUN_ID
   run_folder=
-  mapfile -t values < <("$@" --print-config 2>/dev/null </dev/null | awk '
-    sub(/^name: /, "") { print }
-    /^[^ ]/ { section = $1 }
-    section == "run:" && sub(/^  directory: /, "") { print }')
-  if [ "${#values[@]}" -ne 2 ]; then return; fi
-  for value in "${values[1]}" "${values[0]}"; do
-    case $value in
-      \"*\")
-        value=${value#\"}
-        value=${value%\"}
-        printf -v value %b "${value//\\\"/\"}"
-        ;;
-    esac
-    run_folder+=${run_folder:+/}$value
-  done
+  mapfile -t values < <("$@" --print-value run.directory --print-value name 2>/dev/null </dev/null)
+  if [ "${#values[@]}" -eq 2 ]; then run_folder=${values[0]}/${values[1]}; fi
+}
+# logged EVENT [FIELDS]: prints these fields (default: the id) of each such event of this start in the log of the run. Fails if
+# there is no log.
+logged() {
+  [ -n "$run_folder" ] && [ -f "$run_folder/metrics.jsonl" ] &&
+    # shellcheck disable=SC2154 # of find_program
+    "$program" inspect "$run_folder" --events "$1" --fields "${2:-id}" --id "$VAECF_RUN_ID" 2>/dev/null </dev/null
 }
 
 # final_status CODE: returns the exit code of a start that ended with CODE: 1 if end_after_failure ended it, and 1 instead
@@ -103,12 +97,7 @@ end_watch() {
   wait_until_ended 2 "$passes_on"
 }
 
-run_failed() {
-  if [ -e "$watch_folder/failed" ]; then return; fi
-  # A pipe would block tail.
-  [ -n "$run_folder" ] && [ -f "$run_folder/metrics.jsonl" ] && tail -c 65536 "$run_folder/metrics.jsonl" 2>/dev/null |
-    grep -q "\"event\":\"failed\",\"id\":\"$VAECF_RUN_ID\""
-}
+run_failed() { [ -e "$watch_folder/failed" ] || [ -n "$(logged failed)" ]; }
 end_after_failure() {  # PID
   local seconds
   trap '' INT TERM HUP USR1

@@ -82,7 +82,7 @@ ask() {
   if [ -z "$step" ]; then return; fi
   while [ $((SECONDS - started)) -le "$seconds_to_start" ] && ! ended "$step"; do sleep 0.1; done
   until ended "$step"; do
-    if logged start; then has_started=yes; else has_started=''; fi
+    has_started=$(logged start)
     kill -s USR1 "$step" 2>/dev/null
     if [ "$has_started" ]; then return; fi
     wait_until_ended "$pause" "$step"
@@ -116,15 +116,9 @@ run() {
   final_status "$status"
   status=$?
   # The signal ends a launcher and ranks that are still starting. No step is lost.
-  if [ -n "$asked" ] && [ "$status" -ne 0 ] && [ "$status" -ne 2 ] && ! logged start; then status=75; fi
+  if [ -n "$asked" ] && [ "$status" -ne 0 ] && [ "$status" -ne 2 ] && [ -z "$(logged start)" ]; then status=75; fi
   return "$status"
 }
-# logged EVENT [TEXT]: whether the log of the run contains such an event of this start, with this text.
-logged() {
-  [ -n "$run_folder" ] && [ -f "$run_folder/metrics.jsonl" ] &&
-    grep -F "\"event\":\"$1\",\"id\":\"$VAECF_RUN_ID\"" "$run_folder/metrics.jsonl" 2>/dev/null | grep -F -- "${2:-}" >/dev/null
-}
-
 # run_job CONFIG ARGUMENTS...: trains until the run is complete, or until the time limit or preemption; then the run writes a
 # checkpoint, and the job is requeued. In an array, it replaces $SLURM_ARRAY_TASK_ID in the arguments, and without an argument
 # name=... adds the number of the element to the name of the run.
@@ -170,7 +164,7 @@ run_job() {
 }
 preempted() { scontrol show job "$job" | grep -q 'PreemptTime=[0-9]'; }
 # 205 is the exit code of mpirun that lost one of its daemons. Under srun, Slurm may requeue the job before srun ends.
-lost_node() { [ "$1" -eq 205 ] || logged failed 'has sent no heartbeat'; }
+lost_node() { [ "$1" -eq 205 ] || [[ $(logged failed code) == *rank_lost* ]]; }
 again() {  # REASON
   # If the time limit is shorter than the lead of --signal, Slurm signals at once. What such starts add would go on for ever.
   if [ "${asked:-60}" -lt 60 ] && ! preempted; then
@@ -219,16 +213,15 @@ review_starts() {
   read -r _ step fruitless <<<"$line"
   if [ "$furthest" -gt "$step" ]; then fruitless=0; else furthest=$step fruitless=$((fruitless + 1)); fi
 }
-last_checkpoint() {  # prints its step
-  local last=0 log=$run_folder/metrics.jsonl
-  if [ -f "$log" ]; then
-    last=$(awk '/"event":"(checkpoint|solve)"/ && match($0, /"step":[0-9]+/) {
-        step = substr($0, RSTART + 7, RLENGTH - 7) + 0
-        if (step > most) most = step
-      }
-      END { printf "%.0f\n", most }' <"$log")
-  fi
-  if is_number "$last"; then echo "$last"; else echo 0; fi
+last_checkpoint() {  # prints its step; of a model that is solved at once the number of the last solution
+  local last=0 number event
+  for event in checkpoint:step solve:solution; do
+    if [ ! -f "$run_folder/metrics.jsonl" ]; then break; fi
+    while read -r number; do
+      if is_number "$number" && [ "$number" -gt "$last" ]; then last=$number; fi
+    done < <("$program" inspect "$run_folder" --events "${event%:*}" --fields "${event#*:}" 2>/dev/null </dev/null)
+  done
+  echo "$last"
 }
 without_progress() {
   printf '%s\n' "$me: $fruitless starts in a row wrote no new checkpoint, or had to stop within a minute (last step: $furthest);" \
@@ -257,7 +250,7 @@ run_scaling() {
   benchmark "$@" --benchmark "${weak[@]}" --set "name=ranks-$ranks" "${output[@]}" || return
   # A single rank also runs a smaller batch, so that the report can separate the costs per step and per user.
   if [ "$ranks" -eq 1 ] && [ "$tasks" -gt 1 ]; then
-    batch=${batch:-$("$program" "$@" --print-config | sed -n 's/^  batch_size: //p')}
+    batch=${batch:-$("$program" "$@" --print-value train.batch_size)}
     is_number "$batch" || refuse "train.batch_size of the configuration: must be an integer, got $batch"
     small=$(((batch + tasks - 1) / tasks))
     benchmark "$@" --benchmark --set "train.batch_size=$small" --set name=ranks-1-small "${output[@]}"

@@ -32,8 +32,8 @@ def test_run_remains_itself_after_later_runs_of_its_name(space: Path) -> None:
     assert len({run.checksum() for run in (first, second, third)}) == 3
     table = vaecf.leaderboard([first, second, third])
     assert table.columns.get_level_values(0).unique().tolist()[:3] == names
-    assert table.loc["ndcg@100", (names[0], "value")] == first.last("test")["ndcg@100"]
-    assert table.loc["ndcg@100", (names[1], "value")] == second.last("test")["ndcg@100"]
+    assert table.loc["ndcg@100", (names[0], "value")] == first.test["ndcg@100"].iloc[-1]
+    assert table.loc["ndcg@100", (names[1], "value")] == second.test["ndcg@100"].iloc[-1]
     differences = vaecf.compare(first, second, samples=50)
     assert differences.index.get_level_values("run").unique().tolist() == names[1:2]
     assert (differences["difference"] != 0).any()
@@ -55,7 +55,7 @@ def test_resumed_run_is_the_same_run(space: Path, workspace: Workspace) -> None:
 
 def _log(folder: Path, *starts: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"event": "start", "id": name, "name": name}) for name in starts]
+    lines = [json.dumps({"event": "start", "id": name, "name": name, "tasks": ["train"]}) for name in starts]
     (folder / "new").write_text("".join(f"{line}\n" for line in lines))
     (folder / "new").rename(folder / "metrics.jsonl")
     return folder
@@ -194,8 +194,9 @@ def test_run_named_as_a_baseline_and_different_baselines_are_told_apart(tmp_path
     runs = []
     for name, value, popularity in (("elsa", 0.5, 0.1), ("ease", 0.4, 0.2), ("third", 0.3, 0.1)):
         folder = _log(tmp_path / name, name)
-        event = {"event": "test", "ndcg@10": value, "popularity_ndcg@10": popularity}
-        event |= {"ease_ndcg@10": 0.45} if name == "elsa" else {}
+        found = {"popularity": popularity, **({"ease": 0.45} if name == "elsa" else {})}
+        baselines = {other: {"metrics": {"ndcg@10": {"value": ndcg}}} for other, ndcg in found.items()}
+        event = {"event": "test", "metrics": {"ndcg@10": {"value": value}}, "baselines": baselines}
         with open(folder / "metrics.jsonl", "a", encoding="utf-8") as log:
             log.write(json.dumps(event) + "\n")
         runs.append(vaecf.Run(folder))

@@ -1,8 +1,10 @@
 """vaecf.Run, vaecf.Dataset and vaecf.Model against the program that wrote the files."""
 
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -16,7 +18,6 @@ import vaecf
 from vaecf import page
 from vaecf.commands.compare import PerUser
 from vaecf.dataset import item_matrix
-from vaecf.events import baseline_names, metric_names
 from vaecf.runs_page import runs_page
 
 
@@ -141,9 +142,12 @@ def test_run_contains_the_curves_and_the_configuration(workspace: Workspace) -> 
     assert run.epochs.index.tolist() == run.validation.index.tolist() == [1, 2, 3]
     assert {"loss", "nll", "kl", "beta", "users_per_second"} <= set(run.epochs.columns)
     assert run.validation.loc[run.last("end")["best_epoch"], "ndcg@100"] == run.last("end")["best_metric"]
-    assert run.test["popularity_ndcg@100"].notna().all()
+    assert run.test["ndcg@100"].tolist() == [run.last("test")["metrics"]["ndcg@100"]["value"]]
+    assert run.baselines.index.tolist() == ["popularity", "item_knn"] and run.baselines["ndcg@100_se"].gt(0).all()
+    assert run.groups.empty and run.start["tasks"] == ["train", "test"]
     assert run.checkpoints[0].name == "best.h5"
-    assert vaecf.Run(workspace.folder / "runs" / "ease").solutions["l2"].tolist() == [50, 200]
+    solutions = vaecf.Run(workspace.folder / "runs" / "ease").solutions
+    assert solutions["l2"].to_dict() == {1: 50, 2: 200} and solutions["ndcg@100_se"].gt(0).all()
 
 
 def test_incomplete_last_line_of_a_run_at_work_is_left_out(tmp_path: Path) -> None:
@@ -314,12 +318,35 @@ def test_new_items_are_recommended_only_if_included(workspace: Workspace, tmp_pa
     assert set(nobody["item"]) == set(model.item_id[:20])
 
 
-def test_metrics_of_new_items_are_metrics_of_the_model_and_of_baselines() -> None:
-    own = ["ndcg@100", "new_items_ndcg@100"]
-    names = [base + metric for base in ("", "ease_", "item_knn_") for metric in own]
-    event = {name + end: 0.1 for name in names for end in ("", "_se")} | {"new_items_ndcg@100_random": 0.05}
-    assert metric_names(event) == own
-    assert baseline_names(event) == ["ease", "item_knn"]
+def test_groups_and_baselines_are_tables(tmp_path: Path) -> None:
+    def metrics(value: float, **more: float) -> dict[str, Any]:
+        return {"metrics": {"ndcg@100": {"value": value, "se": 0.01, **more}}}
+
+    new_items = {"users": 9, "items": 4, **metrics(0.2, random=0.03)}
+    alone = {"users": 12, **metrics(0.1), "groups": {"with_history": {"users": 10, **metrics(0.3)}}}
+    baselines = {"popularity": metrics(0.15), "ease": {"settings": {"l2": 500.0}, **metrics(0.4), "groups": {"new_items": new_items}}}
+    events = [
+        {"event": "start", "tasks": ["train"], "name": "a"},
+        {"event": "validation", "epoch": 2, **metrics(0.5), "groups": {"new_items": new_items}},
+        {"event": "start", "tasks": ["test"], "name": "b"},
+        {"event": "test", "epoch": 2, **metrics(0.6), "groups": {"features_alone": alone}, "baselines": baselines},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    run = vaecf.Run(tmp_path)
+    assert run.name == "a"
+    assert run.validation.loc[2].to_dict() == {"ndcg@100": 0.5, "ndcg@100_se": 0.01}
+    assert run.baselines["ndcg@100"].to_dict() == {"popularity": 0.15, "ease": 0.4}
+    assert run.baselines.loc["ease", "settings"] == {"l2": 500.0}
+    assert run.groups["ndcg@100"].to_dict() == {
+        ("validation", 2, "model", "new_items"): 0.2,
+        ("test", 2, "model", "features_alone"): 0.1,
+        ("test", 2, "features_alone", "with_history"): 0.3,
+        ("test", 2, "ease", "new_items"): 0.2,
+    }
+    assert run.groups.loc[("test", 2, "ease", "new_items"), ["users", "items", "ndcg@100_random"]].tolist() == [9, 4, 0.03]
+    table = vaecf.leaderboard(run).xs("value", axis=1, level=1)
+    assert table.loc["ndcg@100"].to_dict() == {"a": 0.6, "a, features alone": 0.1, "popularity": 0.15, "ease": 0.4}
+    assert table.loc["new_items/ndcg@100", "ease"] == 0.2
 
 
 def test_errors_say_what_to_do(workspace: Workspace, tmp_path: Path) -> None:

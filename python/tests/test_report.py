@@ -20,17 +20,22 @@ from vaecf.runs_page import group_means
 from vaecf.solutions_table import LIMITS, at_edge
 
 
+def _metrics(values: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {name: {"value": value} for name, value in values.items()}
+
+
 def _write_run(folder: Path, epochs: int, name: str = "long", model: str = "mult_vae", **test: Any) -> Path:
     random = np.random.default_rng(3)
-    events: list[dict[str, Any]] = [{"event": "start", "name": name, "users": 10, "items": 5}]
+    events: list[dict[str, Any]] = [{"event": "start", "tasks": ["train"], "name": name, "users": 10, "items": 5}]
     for epoch in range(1, epochs + 1):
         noise = float(random.normal())
         losses = {"loss": 300 + noise, "nll": 290 + noise, "kl": 10 + noise, "beta": 0.2 * epoch / epochs}
         events.append({"event": "epoch", "epoch": epoch, **losses, "seconds": 1.0, "users_per_second": 1e4 + noise})
         metrics = {f"{m}@{k}": 0.3 + 0.01 * noise for m, k in (("ndcg", 100), ("recall", 20), ("recall", 50))}
-        events.append({"event": "validation", "epoch": epoch, **metrics})
+        events.append({"event": "validation", "epoch": epoch, "metrics": _metrics(metrics)})
     if test:
-        events.append({"event": "test", "epoch": epochs, "users": 10, **test})
+        others = {name: test.pop(name) for name in ("left_out", "baselines") if name in test}
+        events.append({"event": "test", "epoch": epochs, "users": 10, "metrics": _metrics(test), **others})
     folder.mkdir()
     (folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     (folder / "config.yaml").write_text(f"name: {name}\nmodel: {{type: {model}}}\nvalidation: {{select: ndcg@100}}\n")
@@ -62,9 +67,11 @@ def test_page_of_one_run_has_every_part(workspace: Workspace, tmp_path: Path) ->
     event = vaecf.Run(run).last("test")
     head, *rows = page.tables["test"]
     assert head == ["metric", "timed", "popularity", "item-knn"]
-    assert [row[0] for row in rows] == ["coverage@10", "ndcg@100", "recall@20"]
-    assert rows[1][1] == f"{event['ndcg@100']:.4f} ± {event['ndcg@100_se']:.4f}"
-    assert rows[2][3].startswith(f"{event['item_knn_recall@20']:.4f}")
+    assert [row[0] for row in rows] == ["ndcg@100", "recall@20", "coverage@10"]
+    ndcg = event["metrics"]["ndcg@100"]
+    cells = {row[0]: row for row in rows}
+    assert cells["ndcg@100"][1] == f"{ndcg['value']:.4f} ± {ndcg['se']:.4f}"
+    assert cells["recall@20"][3].startswith(f"{event['baselines']['item_knn']['metrics']['recall@20']['value']:.4f}")
     # One chart per curve, with an accessible name.
     curves = ["Loss", "Negative log-likelihood", "KL divergence", "Weight of KL"]
     curves += [f"{row[0]} on validation users" for row in rows] + ["Training speed"]
@@ -74,7 +81,7 @@ def test_page_of_one_run_has_every_part(workspace: Workspace, tmp_path: Path) ->
     benchmark = vaecf.Run(run).last("benchmark")
     phases = {row[0]: row[1] for row in page.tables["phases-step"][1:]}
     assert list(phases) == ["input", "forward", "loss", "backward", "all-reduce", "optimizer"]
-    assert phases["loss"] == f"{benchmark['loss_ms']:,.3f}"
+    assert phases["loss"] == f"{1e3 * benchmark['phase_seconds']['loss']:,.3f}"
     assert "run: validation" in {row[0] for row in page.tables["phases-timeline"]}
     assert sum(int(row[1]) for row in page.tables["groups-history"][1:]) == 60
     assert ["train.epochs", "4"] in page.tables["configuration"]
@@ -197,7 +204,7 @@ def test_runs_on_different_datasets_have_no_best_value_and_their_own_numbers_of_
 def test_chosen_value_at_the_edge_of_its_list_is_named(workspace: Workspace, tmp_path: Path) -> None:
     assert main(["report", str(workspace.folder / "runs" / "ease"), "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
-    chosen = vaecf.Run(workspace.folder / "runs" / "ease").last("end")["best_epoch"]
+    chosen = vaecf.Run(workspace.folder / "runs" / "ease").last("end")["best_solution"]
     end = ["smallest of its list; try smaller", "largest of its list; try larger"][chosen - 1]
     assert f"The chosen l2 of ease, {[50, 200][chosen - 1]}, is the {end} values. " in Page(text).words
     assert text.count('class="best">50<') == (chosen == 1)
@@ -236,7 +243,7 @@ def test_wide_tables_have_a_hint_for_phones(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_baselines_that_were_left_out_are_named(tmp_path: Path) -> None:
-    run = _write_run(tmp_path / "r", 2, **{"ndcg@100": 0.4, "left_out_ease": "too many operations"})
+    run = _write_run(tmp_path / "r", 2, **{"ndcg@100": 0.4, "left_out": {"ease": "too many operations"}})
     assert main(["report", str(run), "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
     assert "long was tested without ease: too many operations." in text
@@ -277,7 +284,7 @@ def test_smallest_gini_and_popularity_and_largest_of_other_metrics_are_marked(tm
 # Of 0.1, 0.2 and 0.4 the mean is 0.7 / 3, and the sum of squared differences from it 0.14 / 3.
 @pytest.mark.usefixtures("undrawn")
 def test_runs_that_differ_by_seed_only_have_mean_and_standard_deviation(tmp_path: Path) -> None:
-    def run(name: str, seed: int, batch: int, **test: float) -> str:
+    def run(name: str, seed: int, batch: int, **test: Any) -> str:
         folder = _write_run(tmp_path / name, 1, name, **test)
         with open(folder / "config.yaml", "a") as config:
             config.write(f"train: {{seed: {seed}, batch_size: {batch}}}\n")
@@ -287,7 +294,7 @@ def test_runs_that_differ_by_seed_only_have_mean_and_standard_deviation(tmp_path
         assert main(["report", *runs, "-o", str(tmp_path / "r.html")]) == 0
         return Page((tmp_path / "r.html").read_text()).tables["test"]
 
-    runs = [run(f"a-{i}", 6 + i, 8, **{"recall@5": recall, "popularity_recall@5": 0.05})
+    runs = [run(f"a-{i}", 6 + i, 8, **{"recall@5": recall, "baselines": {"popularity": {"metrics": {"recall@5": {"value": 0.05}}}}})
             for i, recall in ((1, 0.1), (2, 0.2), (3, 0.4))]  # fmt: skip
     untested = run("a-4", 10, 8)
     others = [run("again", 9, 8, **{"recall@5": 0.3}), run("wide", 9, 9, **{"recall@5": 0.25})]

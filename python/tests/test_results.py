@@ -22,11 +22,11 @@ def _runs(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> lis
 
 def test_leaderboard_has_each_metric_of_runs_and_baselines(runs: list[vaecf.Run]) -> None:
     table = vaecf.leaderboard(runs)
-    assert table.index.tolist() == ["coverage@10", "ndcg@100", "recall@20"]
+    assert table.index.tolist() == ["ndcg@100", "recall@20", "coverage@10"]
     assert table.columns.get_level_values(0).unique().tolist() == ["ease", "elsa", "popularity", "item-knn"]
     event = runs[1].last("test")
-    assert table.loc["ndcg@100", "elsa"].tolist() == [event["ndcg@100"], event["ndcg@100_se"]]
-    assert table.loc["recall@20", ("item-knn", "value")] == event["item_knn_recall@20"]
+    assert table.loc["ndcg@100", "elsa"].tolist() == list(event["metrics"]["ndcg@100"].values())
+    assert table.loc["recall@20", ("item-knn", "value")] == event["baselines"]["item_knn"]["metrics"]["recall@20"]["value"]
     assert table.loc["coverage@10", [("ease", "se"), ("popularity", "se")]].isna().all()
     assert vaecf.leaderboard(runs[0].path)["ease"].equals(table["ease"])
 

@@ -233,8 +233,9 @@ def test_unreliable_points_are_flagged():
 
 
 def test_valid_benchmark_events_are_read(tmp_path):
-    event = {"event": "benchmark", "ranks": 2, "batch_size": 500, "users_per_second": 1000.5, "milliseconds_per_step": 500}
-    event |= {"all-reduce_ms": 7.5, "optimizer": "sharded", "wire": "bf16", "overlap": "on", "gemm_gflops": 100}
+    event = {"event": "benchmark", "ranks": 2, "batch_size": 500, "users_per_second": 1000.5, "step_seconds": 0.5}
+    event |= {"phase_seconds": {"all_reduce": 7.5e-3}, "optimizer_state": "sharded", "wire": "bf16"}
+    event |= {"overlap": True, "gemm_flop_per_second": 100e9}
     event |= {"all_reduce": [{"bytes": 4, "seconds": 1e-6}, {"bytes": 400, "seconds": 2e-6}]}
     write_events(tmp_path / "b", [{"event": "start", "ranks": 2}, event])
     with open(tmp_path / "b" / "metrics.jsonl", "a", encoding="utf-8") as file:

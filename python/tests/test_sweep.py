@@ -52,7 +52,7 @@ with open(folder / "metrics.jsonl", "a") as log:
         value = 0.5 - abs(float(config["rate"]) - 0.01) - 0.001 * abs(epoch - 5)
         metric = config["validation.select"]
         value = 1 - value if metric.startswith("gini@") else value
-        log.write(json.dumps({"event": "validation", "epoch": epoch, metric: value}) + "\\n")
+        log.write(json.dumps({"event": "validation", "epoch": epoch, "metrics": {metric: {"value": value}}}) + "\\n")
         log.flush()
         if waits:
             time.sleep(60)
@@ -290,9 +290,10 @@ def test_durations(text, seconds):
 
 
 def test_validations_of_models_with_and_without_epochs():
-    events = [{"event": "start"}, {"event": "validation", "epoch": 3, "m": 0.5}, {"event": "validation", "epoch": 4}]
-    assert validations(events, "m") == [(3, 0.5)]
-    assert validations([{"event": "solve", "m": 0.1}, {"event": "solve", "m": 0.2}], "m") == [(1, 0.1), (2, 0.2)]
+    events = [{"event": "start"}, {"event": "validation", "epoch": 3, "metrics": {"m": {"value": 0.5}}}]
+    assert validations([*events, {"event": "validation", "epoch": 4}], "m") == [(3, 0.5)]
+    solved = [{"event": "solve", "solution": n, "metrics": {"m": {"value": n / 10}}} for n in (1, 2)]
+    assert validations(solved, "m") == [(1, 0.1), (2, 0.2)]
 
 
 def test_yaml_is_read_as_by_vaecf_dist():

@@ -49,9 +49,8 @@ def test_curves_are_those_of_the_run(workspace: Workspace, tmp_path: Path) -> No
         read = events.Scalars(tag)
         assert [point.step for point in read] == [1, 2, 3]
         assert [point.value for point in read] == pytest.approx(curve.tolist(), rel=1e-6)
-    test = run.last("test")
-    assert events.Scalars("test/recall@20")[0].value == pytest.approx(test["recall@20"], rel=1e-6)
-    assert events.Scalars("test_item_knn/ndcg@100")[0].value == pytest.approx(test["item_knn_ndcg@100"], rel=1e-6)
+    assert events.Scalars("test/recall@20")[0].value == pytest.approx(run.test["recall@20"].iloc[0], rel=1e-6)
+    assert events.Scalars("test_item_knn/ndcg@100")[0].value == pytest.approx(run.baselines["ndcg@100"]["item_knn"], rel=1e-6)
     assert "train/beta" in events.Tags()["scalars"]
     text = events.Tensors("configuration")[0].tensor_proto.string_val[0].decode()
     assert "hidden: [24, 16]" in text
@@ -69,7 +68,7 @@ def test_run_at_work_is_followed_until_its_test(tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "tb"
     run.mkdir()
     log = run / "metrics.jsonl"
-    _append(log, {"event": "start", "config": "name: run"}, _epoch(1, 5.0))
+    _append(log, {"event": "start", "tasks": ["train"], "config": {"name": "run"}}, _epoch(1, 5.0))
     codes: list[int] = []
     arguments = ["tensorboard", str(run), "--logdir", str(out), "--follow", "--interval", "0.02"]
     thread = threading.Thread(target=lambda: codes.append(main(arguments)), daemon=True)
@@ -81,7 +80,7 @@ def test_run_at_work_is_followed_until_its_test(tmp_path: Path) -> None:
         time.sleep(0.2)
         file.write(json.dumps(_epoch(2, 4.0))[20:] + "\n")
     _wait_for_epoch(out / "run", 2)
-    _append(log, {"event": "end", "epoch": 2}, {"event": "test", "epoch": 2, "ndcg@100": 0.5})
+    _append(log, {"event": "end", "epoch": 2}, {"event": "test", "epoch": 2, "metrics": {"ndcg@100": {"value": 0.5}}})
     thread.join(60)
     assert codes == [0]
     events = _read(out / "run")

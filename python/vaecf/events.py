@@ -48,36 +48,32 @@ def first_start(file: str | Path) -> Event | None:
 
 
 def metric_names(event: Event) -> list[str]:
-    """Returns the names of the model's own metrics in an event `validation`, `solve` or `test`: those of the form NAME@K
-    or new_items_NAME@K without the prefix of a baseline."""
-    names = [name for name in event if "@" in name and not name.endswith(("_se", "_random")) and "_history" not in name]
-
-    # The prefix of a baseline is followed by the name of a metric of the model, as in popularity_ndcg@100.
-    def has_prefix(name: str) -> bool:
-        return any(name not in (other, f"new_items_{other}") and name.endswith(f"_{other}") for other in names)
-
-    return [name for name in names if not has_prefix(name)]
+    """Returns the names of the metrics of an event `validation`, `solve` or `test`, in the order of the configuration."""
+    return list(event.get("metrics", {}))
 
 
-def solution_names(event: Event) -> list[str]:
-    """Returns the names of the parameters that may be searched, and of the seconds, of an event `solve`: its numbers with
-    a point up to the seconds. Parameters that are whole numbers, as the number of neighbors, have one value in a run."""
-    names = list(event)
-    last = names.index("seconds") if "seconds" in event else -1
-    return [name for name in names[: last + 1] if isinstance(event[name], float)]
+def metric_value(result: Event, metric: str) -> float | None:
+    """Returns the value of a metric in an event, or in the result of a baseline or group; None if it has none."""
+    value = result.get("metrics", {}).get(metric, {}).get("value")
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def flat_metrics(result: Event) -> dict[str, Any]:
+    """Returns the metrics of an event, or of a baseline or group, as ndcg@100, ndcg@100_se and ndcg@100_random."""
+    return {
+        name if part == "value" else f"{name}_{part}": value
+        for name, metric in result.get("metrics", {}).items()
+        for part, value in metric.items()
+    }
+
+
+def results_of(event: Event) -> dict[str, Event]:
+    """Returns the results in an event, each with metrics and perhaps groups: `model`, `features_alone` (the model with user
+    features as the only input) and the baselines by name."""
+    alone = event.get("groups", {}).get("features_alone")
+    return {"model": event, **({"features_alone": alone} if alone else {}), **event.get("baselines", {})}
 
 
 def smallest_is_best(metric: str) -> bool:
     """Returns true for gini@K and mean_popularity@K; of all other metrics the largest value is the best."""
     return metric.rpartition("/")[2].startswith(("gini@", "mean_popularity@"))
-
-
-def baseline_names(event: Event) -> list[str]:
-    """Returns the prefixes of the baselines of an event `test`, such as popularity and cold."""
-    metrics = metric_names(event)
-    found: dict[str, None] = {}
-    for name in event:
-        for metric in metrics:
-            if name not in metrics and name.endswith(f"_{metric}"):
-                found[name.removesuffix(f"_{metric}").removesuffix("_new_items")] = None
-    return list(found)

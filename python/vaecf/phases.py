@@ -9,16 +9,10 @@ from pathlib import Path
 from .errors import InputError
 from .events import Event
 
-# Times of an event `benchmark` that are not phases of a step.
-_OTHER_TIMES = {"evaluation_ms", "milliseconds_per_step"}
-_ORDER = ["input", "forward", "loss", "backward", "all-reduce", "optimizer"]
-
 
 def benchmark_phases(event: Event) -> dict[str, float]:
     """Returns the milliseconds of each phase of a step, in the order of a step."""
-    names = [key.removesuffix("_ms") for key in event if key.endswith("_ms") and key not in _OTHER_TIMES]
-    names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
-    return {name: float(event[f"{name}_ms"]) for name in names}
+    return {name.replace("_", "-"): 1e3 * float(seconds) for name, seconds in event.get("phase_seconds", {}).items()}
 
 
 def timeline_phases(file: str | Path) -> dict[str, float]:

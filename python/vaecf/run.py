@@ -14,7 +14,7 @@ import pandas as pd
 
 from .dataset import Dataset
 from .errors import InputError
-from .events import Event, first_start, read_events
+from .events import Event, first_start, flat_metrics, read_events, results_of
 from .model import Model
 from .texts import escaped, local_path
 from .yaml_files import flatten, load_yaml
@@ -68,17 +68,17 @@ class Run:
 
     @property
     def start(self) -> Event:
-        """The last event `start`, that of the last resumption; empty if there is none."""
-        return self.last("start")
+        """The last event `start` that trained, that of the last resumption; empty if there is none."""
+        return next((e for e in reversed(self.events) if e["event"] == "start" and "train" in e.get("tasks", [])), {})
 
     def last(self, event: str) -> Event:
         """Returns the last event of this name, or an empty one."""
         return next((e for e in reversed(self.events) if e["event"] == event), {})
 
     def table(self, event: str) -> pd.DataFrame:
-        """Returns the events of this name, one per row."""
-        rows = [{k: v for k, v in e.items() if k != "event"} for e in self.events if e["event"] == event]
-        return pd.DataFrame(rows)
+        """Returns the events of this name, one per row, with a column for each field that has no others within it, each
+        metric, its standard error (ndcg@100_se) and each setting of a solution."""
+        return pd.DataFrame([_row(e) for e in self.events if e["event"] == event])
 
     @cached_property
     def epochs(self) -> pd.DataFrame:
@@ -87,18 +87,43 @@ class Run:
 
     @cached_property
     def validation(self) -> pd.DataFrame:
-        """Each metric on the validation users and its standard error; the index is the epoch."""
+        """Each metric on the validation users and its standard error: ndcg@100, ndcg@100_se; the index is the epoch."""
         return _by_epoch(self.table("validation"))
 
     @cached_property
     def test(self) -> pd.DataFrame:
-        """The tests, with the metrics of the model and of the baselines; the index is the tested epoch."""
+        """The tests: each metric and its standard error; the index is the tested epoch or solution."""
         return _by_epoch(self.table("test"))
 
     @cached_property
     def solutions(self) -> pd.DataFrame:
-        """The solutions of a model that is solved at once, with their parameters and metrics on the validation users."""
-        return self.table("solve")
+        """The solutions of a model that is solved at once: their settings, and each metric on the validation users with its
+        standard error; the index is the number of the solution."""
+        return _by_epoch(self.table("solve"))
+
+    @cached_property
+    def baselines(self) -> pd.DataFrame:
+        """The baselines of the last test, by name: each metric and its standard error, and the settings that were chosen."""
+        found = self.last("test").get("baselines", {})
+        rows = [{"settings": result.get("settings", {}), **flat_metrics(result)} for result in found.values()]
+        return pd.DataFrame(rows, pd.Index(list(found), name="baseline"))
+
+    @cached_property
+    def groups(self) -> pd.DataFrame:
+        """The groups of users and items that have metrics of their own, in each validation, solution and test: the numbers of
+        users and items, each metric and its standard error, and of new items that of a random order (ndcg@100_random).
+
+        The index is the event (validation, solve or test), its epoch or solution, whose result it is (model, features_alone
+        or the name of a baseline), and the group.
+        """
+        rows = {}
+        for event in self.events:
+            for of, result in results_of(event).items():
+                for group, values in result.get("groups", {}).items():
+                    place = (event["event"], event.get("epoch", event.get("solution")), of, group)
+                    rows[place] = {key: values[key] for key in ("users", "items") if key in values} | flat_metrics(values)
+        index = pd.MultiIndex.from_tuples(list(rows), names=["event", "epoch", "of", "group"]) if rows else None
+        return pd.DataFrame(list(rows.values()), index)
 
     @property
     def checkpoints(self) -> list[Path]:
@@ -163,8 +188,13 @@ def seed_groups(runs: Sequence[Run]) -> list[list[int]]:
     return [sorted(group.values()) for group in groups.values() if len(group) > 1]
 
 
+def _row(event: Event) -> dict[str, Any]:
+    """Returns the fields of an event, with its settings and metrics beside the others."""
+    fields = {key: value for key, value in event.items() if key != "event" and not isinstance(value, dict)}
+    return fields | event.get("settings", {}) | flat_metrics(event)
+
+
 def _by_epoch(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns a table with the epoch as index; of several rows of one epoch, the last one."""
-    if table.empty or "epoch" not in table:
-        return table
-    return table.drop_duplicates("epoch", keep="last").set_index("epoch").sort_index()
+    """Returns a table with the epoch or solution as index; of several rows of one, the last one."""
+    key = next((name for name in ("epoch", "solution") if name in table), None)
+    return table if key is None else table.drop_duplicates(key, keep="last").set_index(key).sort_index()

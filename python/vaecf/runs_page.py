@@ -48,8 +48,8 @@ def _summary(runs: Sequence[Run]) -> str:
     def best(run: Run) -> str:
         end = run.last("end")
         value, metric = end.get("best_metric"), run.config.get("validation.select", "")
-        place = "in epoch" if run.solutions.empty else "by solution"
-        return "" if value is None else f"{metric} {value:.4f} {place} {end.get('best_epoch')}"
+        place = f"in epoch {end.get('best_epoch')}" if "best_epoch" in end else f"by solution {end.get('best_solution')}"
+        return "" if value is None else f"{metric} {value:.4f} {place}"
 
     def speed(run: Run) -> str:
         rates = run.epochs.get("users_per_second", pd.Series(dtype=float)).iloc[1:]
@@ -119,9 +119,8 @@ def _test(runs: Sequence[Run]) -> str:
     if not alike:
         words += " No value is marked as the best one, because the runs have different datasets (data.file)."
     for name, run in zip(names, runs, strict=True):
-        for key, reason in run.last("test").items():
-            if key.startswith("left_out_"):
-                words += f" {name} was tested without {key.removeprefix('left_out_')}: {reason}."
+        for baseline, reason in run.last("test").get("left_out", {}).items():
+            words += f" {name} was tested without {baseline}: {reason}."
     return page.table("test", ["metric", *order], rows) + page.paragraph(words)
 
 
@@ -130,6 +129,15 @@ def _kind(run: Run) -> str:
     model = str(run.config.get("model.type", ""))
     loss = run.config.get(f"model.{model}.loss")  # if it can be chosen
     return f"{model} {loss}" if loss else model
+
+
+def _new_items(run: Run) -> pd.DataFrame:
+    """Returns the metrics of new items on the validation users; the index is the epoch."""
+    groups = run.groups
+    if groups.empty:
+        return groups
+    wanted = [place[0] == "validation" and place[2:] == ("model", "new_items") for place in groups.index]
+    return groups[wanted].droplevel(["event", "of", "group"])
 
 
 def curves(runs: Sequence[Run]) -> Charts:
@@ -159,6 +167,10 @@ def curves(runs: Sequence[Run]) -> Charts:
     metrics = dict.fromkeys(metric for run in runs for metric in metric_names(run.last("validation")))
     validations = [run.validation for run in runs]
     charts += [chart(metric, f"{metric} on validation users", metric, validations, True) for metric in metrics]
+    new_items = [_new_items(run) for run in runs]
+    for metric in metrics:
+        made = chart(metric, f"{metric} of new items on validation users", metric, new_items, True)
+        charts.append(Chart(f"{made.name}-new-items", made.title, made.x_label, made.y_label, made.series))
     return [(each, partial(draw_curves, each)) for each in [*charts, speed] if each.series]
 
 

@@ -32,13 +32,14 @@ def at_edge(key: str, value: float, tried: Sequence[float]) -> str:
 def solutions_table(runs: Sequence[Run]) -> str:
     """Returns the table of the solutions of runs, in which the chosen one of each run is marked."""
     solutions = pd.concat([run.solutions.assign(run=name) for name, run in zip(names_of(runs), runs, strict=True)])
-    head = [str(key) for key in solutions if key not in ("run", "time", "users", "users_without_target", "step")]
-    parameters = head[: head.index("seconds")] if "seconds" in head else []
+    head = [str(key) for key in solutions if key not in ("run", "time", "users", "users_without_target")]
+    parameters = list(dict.fromkeys(key for run in runs for key in run.last("solve").get("settings", {})))
+    head = [*parameters, *(key for key in head if key not in parameters)]
     rows, words = [], ""
     for name, run in zip(names_of(runs), runs, strict=True):
-        chosen = run.last("end").get("best_epoch")
-        for _, solution in run.solutions.reindex(columns=["step", *head]).iterrows():
-            best = len(run.solutions) > 1 and solution["step"] == chosen
+        chosen = run.last("end").get("best_solution")
+        for number_of, solution in run.solutions.reindex(columns=head).iterrows():
+            best = len(run.solutions) > 1 and number_of == chosen
             rows.append([name, *(page.cell(number(float(solution[key])), "best" if best else "") for key in head)])
             for key in parameters if best else []:
                 end = at_edge(key, float(solution[key]), [float(value) for value in run.solutions.get(key, [])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .events import baseline_names, metric_names
+from .events import Event, results_of
 from .run import Run, names_of
 
 Value = tuple[float, float | None]
@@ -18,20 +18,21 @@ def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list
     names = names_of(runs)
     for name, run in zip(names, runs, strict=True):
         event = run.last("test")
-        for group in ["", *baseline_names(event)]:
-            prefix = f"{group}_" if group else ""
-            values = {
-                metric: (float(event[prefix + metric]), event.get(f"{prefix}{metric}_se"))
-                for metric in metric_names(event)
-                if event.get(prefix + metric) is not None
-            }
+        for of, result in results_of(event).items() if event else ():
+            values = _values(result)
             metrics.update(dict.fromkeys(values))
-            title = {"": name, "cold": f"{name}, features alone"}.get(group, group.replace("_", "-"))
-            if event:
-                found.append((group != "", title, name, values))
+            title = {"model": name, "features_alone": f"{name}, features alone"}.get(of, of.replace("_", "-"))
+            found.append((of != "model", title, name, values))
     columns: dict[str, dict[str, Value]] = {}
     for _, title, name, values in sorted(found, key=lambda column: column[0]):
         # Runs on one dataset share their baselines.
         shared = columns.get(title, values) == values
         columns[title if shared else f"{title} ({name})"] = values
     return columns, list(metrics)
+
+
+def _values(result: Event) -> dict[str, Value]:
+    """Returns the metrics of a result, and after them those of its new items, as new_items/ndcg@100."""
+    new_items = result.get("groups", {}).get("new_items", {})
+    named = {**result.get("metrics", {}), **{f"new_items/{name}": metric for name, metric in new_items.get("metrics", {}).items()}}
+    return {name: (float(metric["value"]), metric.get("se")) for name, metric in named.items() if metric.get("value") is not None}

@@ -19,7 +19,7 @@ import numpy as np
 from .commands.track import check, log_run
 from .dataset import Dataset, open_hdf5, read_attributes
 from .errors import InputError, RunError, Stopped
-from .events import Event, parse_events, smallest_is_best
+from .events import Event, metric_value, parse_events, smallest_is_best
 from .program import find_program, resolved_config, run_program, settings_arguments, warnings_of
 from .run import Run
 from .texts import local_path
@@ -229,7 +229,7 @@ class _Progress:
             if self.bar.n == 0:
                 self._set_unit(event["event"])
             self.bar.update()
-        value = event.get(self.metric)
+        value = metric_value(event, self.metric)
         if event["event"] in ("validation", "solve") and value is not None:
             choose = min if smallest_is_best(self.metric) else max
             self.best = value if self.best is None else choose(value, self.best)

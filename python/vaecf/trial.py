@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .events import read_events
+from .events import metric_value, read_events
 from .program import ending_with_python, message_of
 
 SECONDS_TO_STOP = 60.0
@@ -23,8 +23,8 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
 
 def validations(events: Sequence[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
     """Returns the epochs and values of `metric` on the validation users. Models without epochs count solutions."""
-    found = [e for e in events if e.get("event") in ("validation", "solve") and e.get(metric) is not None]
-    return [(int(event.get("epoch", number)), float(event[metric])) for number, event in enumerate(found, 1)]
+    found = [(e, metric_value(e, metric)) for e in events if e.get("event") in ("validation", "solve")]
+    return [(int(event.get("epoch", event.get("solution", 0))), value) for event, value in found if value is not None]
 
 
 class Stopped(Exception):

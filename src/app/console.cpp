@@ -1,6 +1,6 @@
 #include "app/console.hpp"
 
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/comm/launcher.hpp>
 
@@ -141,7 +141,8 @@ void print(const std::string& text) {
   const std::string shown = appears_on_terminal() ? escape(text) : text;
   const bool written =
       std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
-  if (!written) throw RunError("cannot write to standard output; check whether the disk is full");
+  if (!written)
+    throw CausedError(FailureCode::disk, "cannot write to standard output; check whether the disk is full");
 }
 
 }  // namespace vaecf::app

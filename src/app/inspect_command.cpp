@@ -17,33 +17,26 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <numeric>
 #include <string_view>
 #include <system_error>
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
+#include "app/run_events.hpp"
 
 namespace vaecf::app {
 namespace {
 
 struct InspectArguments {
-  std::string path;       ///< the file, or the run folder
-  std::string metric;     ///< the metric of a run to show; empty: validation.select
-  bool finished = false;  ///< only check whether the run is finished
-  std::string run_id;     ///< id of the start to check; empty: the last one
+  std::string path;                 ///< the file, or the run folder
+  std::string metric;               ///< the metric of a run to show; empty: validation.select
+  bool finished = false;            ///< only check whether the run is finished
+  bool json = false;                ///< the state of a run as JSON
+  std::string events;               ///< kind of the events to list; empty: none
+  std::vector<std::string> fields;  ///< what to list of each
+  std::string run_id;               ///< id of the start to look at; empty: all
 };
-
-/// Returns the path of the log of a run, given as a folder or as the log itself.
-std::string log_of(const std::string& path) {
-  const std::filesystem::path subject(path);
-  return subject.extension() == ".jsonl" ? path : (subject / "metrics.jsonl").string();
-}
-
-bool is_run(const std::string& path) {
-  return log_of(path) == path || std::filesystem::exists(log_of(path));
-}
 
 /// Returns whether an HDF5 file is a dataset, not a checkpoint, by the offset of its signature: 0 in a
 /// dataset, 512 in a checkpoint, after the user block. Throws InputError if the file is neither.
@@ -202,170 +195,13 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
                         : "-v shows all tensors, all attributes and the configuration\n");
 }
 
-/// Returns validation.select of a configuration; empty if it is `last`, or if this version cannot read the
-/// configuration.
-std::string selected_metric(const std::string& configuration) {
-  try {
-    const std::string metric = config::parse(configuration, "start").options.validation.select;
-    return metric == "last" ? "" : metric;
-  } catch (const InputError&) {
-    return "";
-  }
-}
-
-struct CurvePoint {
-  double epoch = 0.0;
-  double value = 0.0;
-};
-
-/// Returns the finite values of `key` in all events of a kind.
-std::vector<CurvePoint> curve(const std::vector<io::Json>& events, io::EventKind kind,
-                              const std::string& key) {
-  constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  std::vector<CurvePoint> points;
-  for (const io::Json& line : events) {
-    if (io::event_kind(line) != kind) continue;
-    const CurvePoint point{io::get_number(line, "epoch", none), io::get_number(line, key, none)};
-    if (std::isfinite(point.epoch) && std::isfinite(point.value)) points.push_back(point);
-  }
-  return points;
-}
-
-/// Lists about 20 evenly spaced points and the last one, one per line.
-std::string curve_text(const std::vector<CurvePoint>& points, const std::string& title) {
-  std::string out = title + "\n";
-  const std::size_t step = (points.size() + 19) / 20;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (i % step == 0 || i + 1 == points.size())
-      out += format("  {:>10g} {:>10.5g}\n", points[i].epoch, points[i].value);
-  }
-  return out;
-}
-
-/// Returns the names of the metrics in a validation event, such as "recall@20", without those of standard
-/// errors.
-std::vector<std::string> metrics_of(const io::Json& validation) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : validation.items())
-    if (name.find('@') != std::string::npos && !name.ends_with("_se")) names.push_back(name);
-  return names;
-}
-
-/// Lists the curve of the metric `wanted`, or of `selected` if that is empty, or of the first metric. Throws
-/// InputError, with `path`, if the events do not contain `wanted`.
-std::string metric_text(const std::vector<io::Json>& events, const std::string& wanted,
-                        const std::string& selected, const std::string& path) {
-  std::vector<std::string> names;
-  for (const io::Json& line : events)
-    if (io::event_kind(line) == io::EventKind::validation) names = metrics_of(line);
-  if (names.empty() && wanted.empty()) return "no validation yet\n";
-  if (names.empty())
-    throw InputError(format("{}: contains no validation, and so no {}", path, excerpt(wanted)));
-  std::string name = wanted.empty() ? selected : wanted;
-  if (name.empty()) name = names.front();
-  if (std::ranges::find(names, name) == names.end())
-    throw InputError(format("{}: contains no {}; available: {}", path, excerpt(name), excerpt(join(names))));
-  const auto points = curve(events, io::EventKind::validation, name);
-  if (points.empty()) return "";
-  const auto best = std::ranges::min_element(
-      points, [&](double a, double b) { return math::is_better(name, a, b); }, &CurvePoint::value);
-  return curve_text(points, format("{} of validation users by epoch; best {:.5g} in epoch {:g}", name,
-                                   best->value, best->epoch));
-}
-
-/// Lists the solutions of a run that solves a model at once, with `metric`; empty if there are none.
-std::string solutions_text(const std::vector<io::Json>& events, const std::string& metric) {
-  std::string out;
-  for (const io::Json& line : events) {
-    if (io::event_kind(line) != io::EventKind::solve) continue;
-    out += "  solved:";
-    for (auto field = line.begin(); field != line.end() && field.key() != "seconds"; ++field)
-      if (field->is_number_float() && field.key() != "time")
-        out += format(" {} {:g},", field.key(), field->get<double>());
-    out += format(" {:.1f} s", io::get_number(line, "seconds"));
-    if (line.contains(metric)) out += format(", {} {:.5g}", metric, io::get_number(line, metric));
-    out += "\n";
-  }
-  return out;
-}
-
-/// Returns whether the events from `first` on contain the one that proves that `task` was completed.
-bool is_completed(const std::vector<io::Json>& events, std::size_t first, const std::string& task) {
-  return std::any_of(
-      events.begin() + static_cast<std::ptrdiff_t>(first), events.end(), [&](const auto& line) {
-        return task == "train"
-                   ? io::event_kind(line) == io::EventKind::end && io::get_string(line, "reason") != "stopped"
-                   : io::get_string(line, "event") == task;
-      });
-}
-
-/// Throws RunError, with what is missing, unless the log proves that the last start (with this `id`, unless
-/// it is empty) did all of its tasks.
-void require_finished(const std::string& path, const std::string& id) {
-  const std::string file = log_of(path);
-  if (!std::filesystem::exists(file)) throw RunError(format("{}: not finished: no start was logged", file));
-  const std::vector<io::Json> events = io::read_json_lines(file);
-  std::optional<std::size_t> start;
-  bool done = false;
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    if (!id.empty() && io::get_string(events[i], "id") != id) continue;
-    const auto kind = io::event_kind(events[i]);
-    if (kind == io::EventKind::start) start = i;
-    done = done || kind == io::EventKind::done;
-  }
-  if (!start) {
-    if (done) return;
-    throw RunError(
-        format("{}: not finished: no start{} was logged", file, id.empty() ? "" : " with id " + id));
-  }
-  const io::Json& begun = events[*start];
-  for (const io::Json& task : begun.value("tasks", io::Json::array({"train"}))) {
-    const std::string name = task.is_string() ? task.get<std::string>() : "";
-    if (is_completed(events, *start, name)) continue;
-    throw RunError(format("{}: not finished: the start of {}{} is not followed by the event {}", file,
-                          io::get_string(begun, "time", "unknown time"), id.empty() ? "" : " with id " + id,
-                          name == "train" ? "end of a completed training" : name));
-  }
-}
-
-/// Describes a run by its metrics.jsonl: the curves of `metric` (default: validation.select) and of the loss
-/// over epochs. Throws InputError if there are no events.
-std::string describe_run(const std::string& path, const std::string& metric) {
-  const std::string file = log_of(path);
-  const std::vector<io::Json> events = io::read_json_lines(file);
-  if (events.empty()) throw InputError(format("{}: contains no events of a run", file));
-  std::string selected;
-  std::string out = format("run {}\n", path);
-  for (const io::Json& line : events) {
-    const auto kind = io::event_kind(line);
-    if (kind == io::EventKind::start) {
-      selected = selected_metric(io::get_string(line, "config"));
-      out +=
-          format("  start: {}, version {}\n", io::get_string(line, "name"), io::get_string(line, "version"));
-    }
-    if (kind == io::EventKind::failed) out += format("  failed: {}\n", io::get_string(line, "reason"));
-    if (kind == io::EventKind::end) {
-      const double done = io::get_number(line, "epoch");
-      const std::string reason = io::get_string(line, "reason");
-      // The event of a solved model has no step.
-      out += line.contains("step")
-                 ? format("  end: {} after {:g} epochs, {:.0f} steps\n", reason, done,
-                          io::get_number(line, "step"))
-                 : format("  end: {}, {:g} solution{}\n", reason, done, done == 1.0 ? "" : "s");
-    }
-  }
-  const std::string solutions = solutions_text(events, metric.empty() ? selected : metric);
-  if (!solutions.empty()) return out + solutions;
-  out += metric_text(events, metric, selected, file);
-  const auto losses = curve(events, io::EventKind::epoch, "loss");
-  if (losses.empty()) return out + "no epoch yet\n";
-  return out + curve_text(losses, format("loss of train users by epoch; last {:.5g}", losses.back().value));
-}
-
 void run_inspect(const CommandLine& line, const InspectArguments& arguments) {
   const std::string& path = arguments.path;
-  if (arguments.finished) return require_finished(path, arguments.run_id);
-  if (is_run(path)) return print(describe_run(path, arguments.metric));
+  const RunEvents run(path, arguments.run_id);
+  if (arguments.finished) return run.require_finished();
+  if (arguments.json) return print(io::dump(run.state(), 2) + "\n");
+  if (!arguments.events.empty()) return print(run.table(arguments.events, arguments.fields));
+  if (run.exists()) return print(run.text(arguments.metric));
   if (!arguments.metric.empty())
     throw InputError(format("--metric: {} is neither a run folder nor a .jsonl file", path));
   print(is_dataset(path) ? describe_dataset(path)
@@ -381,7 +217,9 @@ void add_inspect(CLI::App& app, CommandLine& line) {
                               "  vaecf_dist inspect data/ml20m.h5\n"
                               "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
                               "  vaecf_dist inspect runs/ml20m --metric recall@20\n"
-                              "  vaecf_dist inspect runs/ml20m --finished",
+                              "  vaecf_dist inspect runs/ml20m --finished\n"
+                              "  vaecf_dist inspect runs/ml20m --json\n"
+                              "  vaecf_dist inspect runs/ml20m --events epoch --fields epoch,loss",
                               with(arguments, run_inspect));
   command
       .add_option("FILE|RUN", arguments->path, "a dataset, a checkpoint, a metrics.jsonl, or a run folder")
@@ -391,10 +229,22 @@ void add_inspect(CLI::App& app, CommandLine& line) {
   auto* finished = command.add_flag(
       "--finished", arguments->finished,
       "show nothing; exit with 0 if the last start of the run has done all its tasks, else with 1");
+  auto* json = command.add_flag(
+      "--json", arguments->json,
+      "show the state of a run as JSON: whether it is finished, how far it is saved, and the last event of each kind");
+  auto* events = command.add_option("--events", arguments->events,
+                                    "list the events of this kind, one per line, with tabs between --fields");
+  json->excludes(finished);
+  events->excludes(finished)->excludes(json);
   command
-      .add_option("--id", arguments->run_id,
-                  "with --finished: the start with this VAECF_RUN_ID instead of the last one")
-      ->needs(finished);
+      .add_option("--fields", arguments->fields,
+                  "fields of --events, with points for those within others: epoch,metrics.ndcg@100.value")
+      ->delimiter(',')
+      ->needs(events);
+  events->needs(command.get_option("--fields"));
+  command.add_option(
+      "--id", arguments->run_id,
+      "with --finished, --json and --events: only the events of the start with this VAECF_RUN_ID");
 }
 
 }  // namespace vaecf::app

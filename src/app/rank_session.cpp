@@ -62,7 +62,7 @@ ExitCode RankSession::work(const std::function<ExitCode(std::string& phase)>& wo
   if (console.progress) console.progress->end();
   if (hosts_->size() == 1) {
     print_error(outcome);
-    if (at_failure_) at_failure_(outcome.message);
+    if (at_failure_) at_failure_(outcome.cause, outcome.message);
     return outcome.code;
   }
   const int rank = hosts_->rank();
@@ -74,7 +74,7 @@ ExitCode RankSession::work(const std::function<ExitCode(std::string& phase)>& wo
   } else {
     std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
     print_error(outcome, rank);
-    if (at_failure_) at_failure_(outcome.message);
+    if (at_failure_) at_failure_(outcome.cause, outcome.message);
   }
   ranks().abort(static_cast<int>(outcome.code));
   return outcome.code;  // never reached

@@ -26,7 +26,7 @@ std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOpt
 /// which a rank that fails ends all.
 class RankSession {
  public:
-  using AtFailure = std::function<void(const std::string& message)>;
+  using AtFailure = comm::Watchdog::AtFailure;
 
   explicit RankSession(std::unique_ptr<comm::Communicator> connected) : hosts_(std::move(connected)) {}
 
@@ -42,7 +42,7 @@ class RankSession {
   /// Collective.
   ExitCode together(const std::function<void()>& phase);
   /// Starts the watchdog in a phase of the setup; it, and a rank that fails in work(), call `at_failure` with
-  /// the message. Collective.
+  /// the code and the message. Collective.
   void watch(const comm::DistributedOptions& limits, const StopFlag* stop = nullptr,
              AtFailure at_failure = {});
   /// Creates the NCCL communicator if several ranks use GPUs. Collective. It is no phase of the setup,

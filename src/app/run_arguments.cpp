@@ -1,6 +1,7 @@
 #include "app/run_arguments.hpp"
 
 #include <vaecf/base/version.hpp>
+#include <vaecf/config/schema.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/models/model.hpp>
 
@@ -8,11 +9,17 @@
 
 #include <filesystem>
 
+#include "app/json_fields.hpp"
+
 namespace vaecf::app {
 
 void add_run_arguments(CLI::App& app, CommandLine& line, RunArguments& arguments) {
   app.add_flag("--print-config", arguments.print_config,
                "print the configuration with every key as resolved, and do nothing else");
+  app.add_option("--print-value", arguments.print_values,
+                 "print the value of this key on a line, and do nothing else; repeatable")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
   add_config(app, line, false);
   auto* train = app.add_flag(
       "--train", arguments.train,
@@ -108,6 +115,19 @@ void check_combinations(const RunArguments& arguments, const config::Config& con
     throw InputError(format(
         "--seeds {}: a model of type {} is solved, not trained: it has no seed, and every run gives the same result; omit --seeds",
         arguments.seeds, to_string(type)));
+}
+
+std::string printed_text(const config::Config& config, const std::vector<std::string>& keys) {
+  if (keys.empty()) return config::dump(config);
+  const io::Json values = config::to_json(config::dump(config));
+  std::string text;
+  for (const std::string& key : keys) {
+    const io::Json* value = find_field(values, key);
+    if (value == nullptr)
+      throw InputError(format("--print-value: {} is not a key; --help-config lists all keys", excerpt(key)));
+    text += line_of(*value) + "\n";
+  }
+  return text;
 }
 
 config::Config with_seed(config::Config config, int number) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/command_line.hpp"
 
@@ -12,6 +13,7 @@ namespace vaecf::app {
 /// Arguments of the program without a command.
 struct RunArguments {
   bool print_config = false;
+  std::vector<std::string> print_values;  ///< keys
   bool train = false;
   bool test = false;
   bool benchmark = false;
@@ -34,6 +36,10 @@ std::string flags_text(const RunArguments& arguments);
 
 /// Throws InputError if a key or an argument contradicts another key.
 void check_combinations(const RunArguments& arguments, const config::Config& config);
+
+/// Returns the values of keys of a configuration, each on a line, or without keys all of it as YAML. Throws
+/// InputError for an unknown key.
+std::string printed_text(const config::Config& config, const std::vector<std::string>& keys);
 
 /// Returns the configuration of run `number` of --seeds, from 1: `config` with the name NAME-number and the
 /// seed train.seed + number - 1.

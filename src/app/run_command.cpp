@@ -95,7 +95,7 @@ std::string start_id() {
 /// Plans the run of `config`, or those of --seeds.
 void plan_runs(Start& start, const config::Config& config) {
   const RunArguments& arguments = start.arguments;
-  run::RunState state{"", version_text(), source_commit(), start_id(), {}, "", ""};
+  run::RunState state{"", version_number(), source_commit(), start_id(), {}, "", ""};
   for (const auto& [wanted, task] : {std::pair(arguments.train, "train"), std::pair(arguments.test, "test"),
                                      std::pair(arguments.benchmark, "benchmark")})
     if (wanted) state.tasks.emplace_back(task);
@@ -250,11 +250,12 @@ void set_up(Start& start, const config::Config& config) {
   comm::Communicator& ranks = session.hosts();
   const std::string id = ranks.broadcast_string(start.runs.front().state.id, 0);
   for (PlannedRun& planned : start.runs) planned.state.id = id;
-  session.watch(config.options.distributed, &start.stop, [&](const std::string& message) {
+  session.watch(config.options.distributed, &start.stop, [&](FailureCode code, const std::string& message) {
     const PlannedRun& planned = start.runs[start.current];
     if (arguments.plan) return;  // which writes nothing
-    checkpoint::log_failure(planned.config.options.run_folder(), {planned.state.id, message, ranks.rank(),
-                                                                  ranks.host(), ranks.activity().report()});
+    checkpoint::log_failure(
+        planned.config.options.run_folder(),
+        {planned.state.id, code, message, ranks.rank(), ranks.host(), ranks.activity().report()});
   });
   session.together([&] { check_same_on_all_ranks(ranks, arguments, config); });
   session.together([&] { run::validate_ranks(config.options, ranks.size()); });
@@ -297,7 +298,7 @@ ExitCode work_on(const PlannedRun& planned, Start& start, const Context& context
     if (prints) print(text);
     return ExitCode::done;
   }
-  bool trained = false;
+  if (!arguments.train) run::append_event(run, run::start_event(run));
   if (arguments.train) {
     phase = "training";
     if (start.session->hosts().size() == 1) start.signals->handle_sigint();
@@ -306,7 +307,7 @@ ExitCode work_on(const PlannedRun& planned, Start& start, const Context& context
       start.signals->ignore_further_signals();
       return ExitCode::stopped;
     }
-    trained = !result.complete;
+    if (result.complete) run::log_done(run);
     if (&planned == &start.runs.back()) start.signals.reset();
   }
   if (arguments.test) {
@@ -324,7 +325,6 @@ ExitCode work_on(const PlannedRun& planned, Start& start, const Context& context
     const auto result = run::benchmark(run);
     if (prints) print(run::to_table(result));
   }
-  if (!trained) run::log_done(run);
   return ExitCode::done;
 }
 
@@ -351,10 +351,10 @@ ExitCode work(Start& start, std::string& phase) {
 
 /// Runs --train, --test, --benchmark and --plan on all ranks.
 ExitCode run_on_ranks(const CommandLine& line, const RunArguments& given) {
-  if (given.print_config && !line.config.empty()) {
+  if ((given.print_config || !given.print_values.empty()) && !line.config.empty()) {
     const config::Config config = config::load(line.config, line.overrides);
     // launch/train asks for the run that is finished last.
-    print(config::dump(given.seeds > 0 ? with_seed(config, given.seeds) : config));
+    print(printed_text(given.seeds > 0 ? with_seed(config, given.seeds) : config, given.print_values));
     return ExitCode::done;
   }
   RunArguments arguments = given;

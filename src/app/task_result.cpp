@@ -20,32 +20,37 @@ std::string thread_advice() {
       limited ? format("{}", limit.rlim_cur) : "not set");
 }
 
+/// Returns the exit code of an exception, and its message for the user.
+TaskResult result_of(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const Error*>(&error))
+    return {known->code(), known->what(), known->on_all_ranks()};
+  if (const auto* of_path = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    // Caused by a path of the user: a folder without search permission, a name that is too long, or a cycle
+    // of symbolic links.
+    return {ExitCode::bad_input, format("{}: {}; check the path and its permissions",
+                                        of_path->path1().string(), of_path->code().message())};
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {
+        ExitCode::failed,
+        "out of memory; raise the limit (ulimit -v, the job's limit), or reduce the need: in training a smaller batch or model or more ranks, in prepare data.prepare.memory_gib"};
+  }
+  const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+  if (of_system != nullptr && of_system->code() == std::errc::resource_unavailable_try_again)
+    return {ExitCode::failed, format("a thread cannot be started ({}); {}", error.what(), thread_advice())};
+  return {ExitCode::failed, format("internal error: {}", error.what())};
+}
+
 }  // namespace
 
 TaskResult run_and_capture(const std::function<void()>& work) {
   try {
     work();
     return {};
-  } catch (const Error& error) {
-    return {error.code(), error.what(), error.on_all_ranks()};
-  } catch (const std::filesystem::filesystem_error& error) {
-    // Caused by a path of the user: a folder without search permission, a name that is too long, or a cycle
-    // of symbolic links.
-    const std::string path = error.path1().string();
-    return {ExitCode::bad_input,
-            format("{}: {}; check the path and its permissions", path, error.code().message()), false};
-  } catch (const std::bad_alloc&) {
-    return {
-        ExitCode::failed,
-        "out of memory; raise the limit (ulimit -v, the job's limit), or reduce the need: in training a smaller batch or model or more ranks, in prepare data.prepare.memory_gib",
-        false};
-  } catch (const std::system_error& error) {
-    if (error.code() != std::errc::resource_unavailable_try_again)
-      return {ExitCode::failed, format("internal error: {}", error.what()), false};
-    return {ExitCode::failed, format("a thread cannot be started ({}); {}", error.what(), thread_advice()),
-            false};
   } catch (const std::exception& error) {
-    return {ExitCode::failed, format("internal error: {}", error.what()), false};
+    TaskResult result = result_of(error);
+    result.cause = failure_code(error);
+    return result;
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/comm/collective_checks.hpp>
 
 #include <functional>
@@ -13,6 +13,7 @@ struct TaskResult {
   ExitCode code = ExitCode::done;
   std::string message;
   bool on_all_ranks = false;  ///< every rank fails with the same message
+  FailureCode cause = FailureCode::internal;
   bool ok() const { return code == ExitCode::done; }
 };
 

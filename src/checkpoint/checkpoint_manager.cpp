@@ -1,3 +1,4 @@
+#include <vaecf/base/failure.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/checkpoint/last_write.hpp>
 #include <vaecf/comm/collective_checks.hpp>
@@ -55,7 +56,8 @@ Snapshot CheckpointManager::free_snapshot(training::Trainer& trainer) {
           ++snapshots_;
         }
       } catch (const std::bad_alloc&) {
-        throw RunError(
+        throw CausedError(
+            FailureCode::memory,
             "rank 0 does not have enough memory for the copy of a checkpoint (three times the weights); use a smaller model, or a host with more memory");
       }
     }
@@ -188,7 +190,7 @@ bool CheckpointManager::due() {
 }
 
 void CheckpointManager::require_finite() const {
-  if (!diverged_.empty()) throw RunError(diverged_);
+  if (!diverged_.empty()) throw CausedError(FailureCode::diverged, diverged_);
 }
 
 void CheckpointManager::on_write_finished(Write done) {
@@ -269,7 +271,8 @@ void CheckpointManager::finish(bool stopped, const std::function<void(Checkpoint
     const std::string failed = events_.failures() > 1
                                    ? format("{} writes of events and checkpoints failed", events_.failures())
                                    : "";
-    if (!error.empty()) throw RunError(failed.empty() ? error : format("{} ({})", error, failed));
+    if (!error.empty())
+      throw CausedError(FailureCode::disk, failed.empty() ? error : format("{} ({})", error, failed));
     if (!failed.empty()) context_.log.warn("{}", failed);
   });
 }

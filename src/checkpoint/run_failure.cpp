@@ -15,7 +15,8 @@ namespace vaecf::checkpoint {
 void log_failure(const std::string& run_folder, const RunFailure& failure) {
   io::Event event(io::EventKind::failed);
   if (!failure.id.empty()) event.set("id", failure.id);
-  event.set("reason", failure.reason)
+  event.set("code", vaecf::to_string(failure.code))
+      .set("reason", failure.reason)
       .set("rank", std::int64_t{failure.rank})
       .set("host", failure.host)
       .set("phase", to_string(failure.at.phase))

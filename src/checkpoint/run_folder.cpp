@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
@@ -47,18 +47,22 @@ void set_aside(const config::TrainingConfig& options, const std::string& path) {
     target = folder / format("{}.{}{}", name.stem().string(), n, name.extension().string());
   fs::rename(path, target, error);
   if (!error) return;
-  throw RunError(format(
-      "{}: this checkpoint does not match the resumed run and cannot be moved to {} ({}); check the permissions, or move or delete it",
-      path, folder.string(), error.message()));
+  throw CausedError(
+      FailureCode::disk,
+      format(
+          "{}: this checkpoint does not match the resumed run and cannot be moved to {} ({}); check the permissions, or move or delete it",
+          path, folder.string(), error.message()));
 }
 
 void prepare_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    throw RunError(format(
-        "{}: the run folder cannot be created ({}); check the permissions, or use another run.directory or name",
-        folder, error.message()));
+    throw CausedError(
+        FailureCode::disk,
+        format(
+            "{}: the run folder cannot be created ({}); check the permissions, or use another run.directory or name",
+            folder, error.message()));
   }
   io::AtomicOutputFile probe(folder + "/.writable");  // removed, because it is not committed
   probe.write("\n");
@@ -74,7 +78,7 @@ void rewind_run_folder(const config::TrainingConfig& options, Log& log, std::int
         const auto kind = io::event_kind(event);
         if (kind == end || kind == test) return false;  // the run is no longer finished
         if (kind == epoch || kind == validation) return io::get_number(event, "epoch") <= epochs_done;
-        return io::get_number(event, "step") <= step;
+        return io::get_number(event, kind == solve ? "solution" : "step") <= step;
       });
   if (cut.dropped + cut.unreadable > 0) {
     log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones", cut.dropped,

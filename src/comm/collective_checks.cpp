@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
@@ -9,23 +9,20 @@ namespace vaecf::comm {
 
 void run_on_root(Communicator& communicator, const std::function<void()>& work) {
   std::string message;
-  auto code = static_cast<std::int64_t>(ExitCode::done);
+  constexpr std::int64_t none = -1;
+  std::int64_t code = none;
   if (communicator.rank() == 0) {
     try {
       work();
-    } catch (const Error& error) {
-      message = error.what();
-      code = static_cast<std::int64_t>(error.code());
     } catch (const std::exception& error) {
       message = error.what();
-      code = static_cast<std::int64_t>(ExitCode::failed);
+      code = static_cast<std::int64_t>(failure_code(error));
     }
   }
   communicator.broadcast(std::span<std::int64_t>(&code, 1), 0);
-  if (code == static_cast<std::int64_t>(ExitCode::done)) return;
+  if (code == none) return;
   message = communicator.broadcast_string(std::move(message), 0);
-  if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw on_all_ranks(InputError(message));
-  throw on_all_ranks(RunError(message));
+  throw_on_all_ranks(static_cast<FailureCode>(code), message);
 }
 
 bool query_root(Communicator& communicator, const std::function<bool()>& question) {

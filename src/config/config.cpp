@@ -74,8 +74,13 @@ std::string write_keys(const std::vector<Key>& keys, const Config& config, bool 
   return out;
 }
 
-/// Returns the value of a node of write_value() as JSON.
+/// Returns a node of write_value(), or a section of such nodes, as JSON.
 io::Json json_of(const YAML::Node& node) {
+  if (node.IsMap()) {
+    io::Json section = io::Json::object();
+    for (const auto& entry : node) section[entry.first.Scalar()] = json_of(entry.second);
+    return section;
+  }
   if (node.IsSequence()) {
     io::Json list = io::Json::array();
     for (const auto& element : node) list.push_back(json_of(element));
@@ -203,6 +208,10 @@ std::string schema_json() {
     its_section = {{"anyOf", {schema[schema_place(key.path)], its_section}}};
   }
   return io::dump(schema, 1) + "\n";
+}
+
+io::Json to_json(const std::string& text) {
+  return json_of(YAML::Load(text));
 }
 
 std::vector<Difference> differences(const Config& first, const Config& second) {

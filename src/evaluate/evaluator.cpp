@@ -26,6 +26,8 @@ Evaluator::Evaluator(const Context& context, const io::DatasetFile& dataset, con
                                     context.model_parallel_groups())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
+    if (std::ranges::find(order_, math::to_string(metric)) != order_.end()) continue;
+    order_.push_back(math::to_string(metric));
     const bool of_catalog = math::catalog_metric(metric) != nullptr;
     (metric.kind >= 0 ? rank_metrics_ : of_catalog ? catalog_metrics_ : list_metrics_).push_back(metric);
     if (metric.kind >= 0) continue;
@@ -194,6 +196,12 @@ EvaluationResult Evaluator::evaluate(const Lists& lists) {
   return reduce(values);
 }
 
+Metrics Evaluator::ordered(Metrics metrics) const {
+  std::ranges::stable_sort(metrics, {},
+                           [&](const auto& metric) { return std::ranges::find(order_, metric.first); });
+  return metrics;
+}
+
 Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) const {
   const CsrView targets = held_out_.targets.view();
   const auto is_member = [&](std::int64_t row) {
@@ -213,9 +221,9 @@ Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) c
   Metrics means;
   for (std::size_t m = 0; m < names_.size(); ++m) {
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
-    means[names_[m]] = {total.mean(), total.standard_error()};
+    means.emplace_back(names_[m], MetricValue{total.mean(), total.standard_error()});
   }
-  return means;
+  return ordered(std::move(means));
 }
 
 EvaluationResult Evaluator::reduce(Values& values) const {
@@ -245,8 +253,9 @@ EvaluationResult Evaluator::reduce(Values& values) const {
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
     context_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
     const double total = math::catalog_metric(catalog_metrics_[m])(values.lists[m]);
-    result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};
+    result.metrics.emplace_back(math::to_string(catalog_metrics_[m]), MetricValue{total, std::nullopt});
   }
+  result.metrics = ordered(std::move(result.metrics));
   return result;
 }
 

@@ -84,8 +84,9 @@ std::optional<NewItemsResult> Evaluator::reduce_new_items(std::span<double> valu
   for (std::size_t m = 0; m < rank_metrics_.size(); ++m, value += targets.rows()) {
     const std::string& name = names_[m];
     const math::MetricSums of_model{sums[3 * m + 1], sums[3 * m + 2], result.users};
-    result.metrics[name] = {of_model.mean(), of_model.standard_error()};
-    result.random[name] = {sums[3 * m + 3] / static_cast<double>(result.users), std::nullopt};
+    result.metrics.emplace_back(name, MetricValue{of_model.mean(), of_model.standard_error()});
+    result.random.emplace_back(
+        name, MetricValue{sums[3 * m + 3] / static_cast<double>(result.users), std::nullopt});
     result.of_users[name].assign(value, value + targets.rows());
   }
   return result;

@@ -6,6 +6,7 @@
 #include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/models/popularity.hpp>
+#include <vaecf/run/events.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -67,6 +68,7 @@ Baseline solve_baseline(const models::SolvedKind& kind, const models::Interactio
     }
     if (found < 0) continue;
     best.title = search->title(found);
+    best.settings = settings_of(search->values(found));
     if (count > 1) {
       model = search->solve(found, train, without_stop, threads);
       scorer = models::make_item_scorer(model, run.dataset.items(), run);

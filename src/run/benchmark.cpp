@@ -23,6 +23,7 @@ double median(std::vector<double> values) {
   return n == 0 ? 0.0 : 0.5 * (values[(n - 1) / 2] + values[n / 2]);
 }
 
+constexpr double mib = 1048576.0;
 constexpr std::int64_t min_warm_up_steps = 12;
 constexpr std::int64_t min_steps = 20;
 constexpr std::int64_t steps_by_phase = 40;
@@ -47,8 +48,8 @@ class BenchmarkRun {
     if (run_.options.benchmark.evaluate) measure_evaluation();
     result_.comm_volume = trainer_.facts().comm_volume;
     result_.peak_memory_mib = slowest(peak_memory_mib());
-    result_.peak_device_mib = slowest(static_cast<double>(run_.device.facts().peak_bytes) / 1048576.0);
-    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / 1048576.0);
+    result_.peak_device_mib = slowest(static_cast<double>(run_.device.facts().peak_bytes) / mib);
+    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / mib);
     // These measurements come last, since they allocate memory, which would change the peaks above.
     const std::int64_t spare = host_memory().available / 2 / run_.communicator.local_size();
     run_.communicator.barrier();
@@ -79,20 +80,20 @@ class BenchmarkRun {
         .set("steps", result_.steps)
         .set("users_per_step", result_.users_per_step)
         .set("users_per_second", result_.users_per_second)
-        .set("seconds_per_epoch", result_.seconds_per_epoch)
-        .set("milliseconds_per_step", result_.milliseconds_per_step);
-    for (const auto& [name, value] : result_.phase_milliseconds) event.set(name + "_ms", value);
-    event.set("version", run_.version)
+        .set("epoch_seconds", result_.seconds_per_epoch)
+        .set("step_seconds", 1e-3 * result_.milliseconds_per_step)
+        .set("phase_seconds", phase_seconds())
+        .set("version", run_.version)
         .set("ranks_per_host", std::int64_t{run_.communicator.local_size()})
         .set("cores", host_cores())
         .set("usable_cores", comm::usable_cores(run_.communicator))
         .set("bound_cores", process_cores())
         .set("ranks_per_gpu", ranks_on_one_device())
         .set("strategy", to_string(run_.options.distributed.strategy))
-        .set("optimizer", to_string(run_.options.distributed.optimizer))
+        .set("optimizer_state", to_string(run_.options.distributed.optimizer))
         .set("wire", to_string(run_.options.distributed.comm_dtype))
-        .set("overlap", training.overlaps ? "on" : "off")
-        .set("bucket_mib", run_.options.distributed.bucket_mib)
+        .set("overlap", training.overlaps)
+        .set("bucket_bytes", mib * run_.options.distributed.bucket_mib)
         .set("virtual_shards", run_.options.data.virtual_shards)
         .set("item_slices", std::int64_t{run_.item_slices()})
         .set("model_parallel_groups", std::int64_t{run_.model_parallel_groups()})
@@ -108,18 +109,18 @@ class BenchmarkRun {
         .set("item_widths", item_widths(tensors))
         .set("update_bytes", training.update_bytes);
     if (staleness_) add_staleness(event, *staleness_);
-    event.set("gflops", result_.gflops)
-        .set("gemm_gflops", result_.gemm_gflops)
+    event.set("flop_per_second", 1e9 * result_.gflops)
+        .set("gemm_flop_per_second", 1e9 * result_.gemm_gflops)
         .set("gemm_share", result_.gemm_share())
-        .set("memory_gbytes", result_.memory_gbytes)
-        .set("memory_rate_gbytes", result_.memory_rate_gbytes)
+        .set("memory_bytes_per_second", 1e9 * result_.memory_gbytes)
+        .set("memory_peak_bytes_per_second", 1e9 * result_.memory_rate_gbytes)
         .set("memory_share", result_.memory_share())
-        .set("peak_memory_mib", result_.peak_memory_mib)
-        .set("peak_device_mib", result_.peak_device_mib)
-        .set("data_memory_mib", result_.data_memory_mib);
+        .set("peak_memory_bytes", mib * result_.peak_memory_mib)
+        .set("peak_device_bytes", mib * result_.peak_device_mib)
+        .set("data_memory_bytes", mib * result_.data_memory_mib);
     if (result_.evaluation_users > 0) {
       event.set("evaluation_users", result_.evaluation_users)
-          .set("evaluation_ms", result_.evaluation_milliseconds)
+          .set("evaluation_seconds", 1e-3 * result_.evaluation_milliseconds)
           .set("evaluation_users_per_second", result_.evaluation_users_per_second);
     }
     if (!result_.all_reduce.empty()) {
@@ -132,6 +133,17 @@ class BenchmarkRun {
   }
 
  private:
+  /// Returns the seconds of a step by phase.
+  io::Json phase_seconds() const {
+    io::Json seconds = io::Json::object();
+    for (std::string name : models::step_phase_names) {
+      const double value = 1e-3 * result_.phase_milliseconds.at(name);
+      std::ranges::replace(name, '-', '_');
+      seconds[name] = value;
+    }
+    return seconds;
+  }
+
   double slowest(double value) const { return run_.communicator.all_reduce(value, comm::Reduction::max); }
 
   /// Returns the default sizes and the size of the complete gradient, if it is within their range.

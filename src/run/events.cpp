@@ -1,5 +1,7 @@
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/comm/collective_checks.hpp>
+#include <vaecf/config/schema.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/events.hpp>
 
 #include <cstdlib>
@@ -16,14 +18,30 @@ void append_event(const Run& run, const io::Event& event) {
 }
 
 void log_done(const Run& run) {
+  append_event(run, start_event(run));
   io::Event event(io::EventKind::done);
   if (!run.id.empty()) event.set("id", run.id);
-  append_event(run, event.set("tasks", run.tasks));
+  append_event(run, event);
 }
 
-io::Event start_event(const Run& run, std::int64_t users, models::InputDims inputs, std::int64_t parameters) {
+io::Json settings_of(const models::Search::Values& values) {
+  io::Json settings = io::Json::object();
+  for (const auto& [name, value] : values)
+    std::visit([&, key = name](const auto& of_key) { settings[key] = of_key; }, value);
+  return settings;
+}
+
+std::int64_t parameter_count(const Run& run) {
+  const models::ModelOptions& options = run.options.model;
+  if (const auto* solved = models::kind_of(options.type).solved())
+    return solved->cost(options, run.dataset).weights;
+  return models::parameter_count(models::tensor_specs(options, models::input_dims(options, run.dataset)));
+}
+
+io::Event start_event(const Run& run) {
   const auto host_of = comm::all_gather_strings(run.communicator, run.communicator.host());
   const device::DeviceFacts device = run.device.facts();
+  const models::InputDims inputs = models::input_dims(run.options.model, run.dataset);
   io::Event event(io::EventKind::start);
   if (!run.id.empty()) event.set("id", run.id);
   event.set("format_version", std::int64_t{1});  // of the log
@@ -33,47 +51,74 @@ io::Event start_event(const Run& run, std::int64_t users, models::InputDims inpu
   if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
   event.set("name", run.options.name)
       .set("model", vaecf::to_string(run.options.model.type))
-      .set("config", run.configuration_text)
+      .set("config", config::to_json(run.configuration_text))
       .set("ranks", std::int64_t{run.communicator.size()})
       .set("item_slices", std::int64_t{run.item_slices()})
       .set("device", to_string(device.kind))
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})
       .set("backend", device.description)
-      .set("users", users)
-      .set("items", inputs.items)
-      .set("parameters", parameters);
+      .set("dataset_checksum", run.dataset.fingerprint())
+      .set("users", run.dataset.rows("train"))
+      .set("items", run.dataset.items())
+      .set("parameters", parameter_count(run));
   if (inputs.features > 0) event.set("user_features", inputs.features);
   return event;
 }
 
-void add_metrics(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix) {
-  const auto add = [&](const evaluate::Metrics& metrics, const std::string& before) {
-    for (const auto& [name, value] : metrics) {
-      event.set(before + name, value.mean);
-      if (value.standard_error) event.set(before + name + "_se", *value.standard_error);
-    }
-  };
-  add(result.metrics, prefix);
-  if (!result.new_items) return;
-  add(result.new_items->metrics, prefix + "new_items_");
-  if (!prefix.empty()) return;
-  event.set("new_items", result.new_items->items).set("new_items_users", result.new_items->users);
-  for (const auto& [name, value] : result.new_items->random)
-    event.set("new_items_" + name + "_random", value.mean);
+namespace {
+
+io::Json json_of(const evaluate::Metrics& metrics, const evaluate::Metrics& random = {}) {
+  io::Json all = io::Json::object();
+  for (const auto& [name, value] : metrics) {
+    io::Json& metric = all[name];
+    metric["value"] = value.mean;
+    if (value.standard_error) metric["se"] = *value.standard_error;
+    if (random.contains(name)) metric["random"] = random.at(name).mean;
+  }
+  return all;
+}
+
+}  // namespace
+
+io::Json json_of(const evaluate::EvaluationResult& result) {
+  io::Json of_result{{"metrics", json_of(result.metrics)}};
+  io::Json groups = io::Json::object();
+  if (!result.with_history.empty()) {
+    const std::int64_t without = result.users_without_history;
+    groups["with_history"] = {{"users", result.users - without}, {"metrics", json_of(result.with_history)}};
+    groups["without_history"] = {{"users", without}, {"metrics", json_of(result.without_history)}};
+  }
+  if (const auto& of_new = result.new_items) {
+    groups["new_items"] = {{"users", of_new->users},
+                           {"items", of_new->items},
+                           {"metrics", json_of(of_new->metrics, of_new->random)}};
+  }
+  if (!groups.empty()) of_result["groups"] = groups;
+  return of_result;
 }
 
 void add_evaluation(io::Event& event, const evaluate::EvaluationResult& result) {
   event.set("users", result.users).set("users_without_target", result.users_without_target);
-  add_metrics(event, result);
+  const io::Json of_result = json_of(result);
+  for (const auto& [name, value] : of_result.items()) event.set(name, value);
+}
+
+std::optional<double> metric_in(const io::Json& event, const std::string& name) {
+  const auto metrics = event.find("metrics");
+  if (metrics == event.end() || !metrics->is_object()) return std::nullopt;
+  const auto metric = metrics->find(name);
+  if (metric == metrics->end() || !metric->is_object() || !metric->contains("value")) return std::nullopt;
+  const io::Json& value = (*metric)["value"];
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
 void add_comm_volume(io::Event& event, const training::CommVolume& volume) {
   event.set("wire_bytes", volume.worker_out)
-      .set("wire_bytes_in", volume.worker_in)
-      .set("wire_bytes_all_ranks", volume.total);
+      .set("wire_in_bytes", volume.worker_in)
+      .set("all_ranks_wire_bytes", volume.total);
   if (volume.server_out == 0.0) return;
-  event.set("server_wire_bytes", volume.server_out).set("server_wire_bytes_in", volume.server_in);
+  event.set("server_wire_bytes", volume.server_out).set("server_wire_in_bytes", volume.server_in);
 }
 
 std::string format_comm_volume(const training::CommVolume& volume) {

@@ -14,11 +14,12 @@ void write_per_user(const Run& run, evaluate::Evaluator& evaluator, const TestRe
     results.emplace_back(set + "/", &of_set);
     sets.push_back(set);
   };
-  if (result.cold_start) add("cold", *result.cold_start);
+  if (result.cold_start) add("features_alone", *result.cold_start);
   for (const Baseline& baseline : result.baselines) add(baseline.name, baseline.result);
   io::UserColumns content = evaluator.per_user(results);
   std::vector<std::string> names;
-  for (const auto& [name, values] : result.model.of_users) names.push_back(name);
+  for (const auto& [name, value] : result.model.metrics)
+    if (result.model.of_users.contains(name)) names.push_back(name);
   content.attributes = std::move(origin);
   content.attributes.merge(io::Attributes{{"format_version", std::int64_t{1}},
                                           {"split", result.split},

@@ -36,12 +36,12 @@ bool is_complete(const config::TrainingConfig& options) {
 std::int64_t kept_solutions(const config::TrainingConfig& options, checkpoint::TrainingState best) {
   const std::int64_t in_checkpoint = best.epoch;
   for (const io::Json& event : read_events(options)) {
-    if (io::event_kind(event) != io::EventKind::solve || io::get_number(event, "step") <= in_checkpoint)
-      continue;
-    if (best.select != "last" && !event.contains(best.select)) break;
-    best.epoch = static_cast<std::int64_t>(io::get_number(event, "step"));
-    if (best.update_best(best.select == "last" ? 0.0 : io::get_number(event, best.select)))
-      return best.epoch - 1;
+    const double solution = io::get_number(event, "solution");
+    if (io::event_kind(event) != io::EventKind::solve || solution <= in_checkpoint) continue;
+    const std::optional<double> metric = best.select == "last" ? 0.0 : metric_in(event, best.select);
+    if (!metric) break;
+    best.epoch = static_cast<std::int64_t>(solution);
+    if (best.update_best(*metric)) return best.epoch - 1;
   }
   return best.epoch;
 }
@@ -53,11 +53,11 @@ std::vector<std::int64_t> best_of_log(const config::TrainingConfig& options, con
   best.select = select;
   std::vector<std::int64_t> all(static_cast<std::size_t>(count), 0);
   for (const io::Json& event : read_events(options)) {
-    const auto step = static_cast<std::int64_t>(io::get_number(event, "step"));
-    if (io::event_kind(event) != io::EventKind::solve || step < 1 || step > count) continue;
-    best.epoch = step;
-    best.update_best(select == "last" ? 0.0 : io::get_number(event, select));
-    all[static_cast<std::size_t>(step - 1)] = best.best_epoch - 1;
+    const auto solution = static_cast<std::int64_t>(io::get_number(event, "solution"));
+    if (io::event_kind(event) != io::EventKind::solve || solution < 1 || solution > count) continue;
+    best.epoch = solution;
+    best.update_best(select == "last" ? 0.0 : metric_in(event, select).value_or(0.0));
+    all[static_cast<std::size_t>(solution - 1)] = best.best_epoch - 1;
   }
   return all;
 }
@@ -121,8 +121,7 @@ class SolveRun {
   void search() {
     const auto begin = Clock::now();
     const std::int64_t items = run_.dataset.items();
-    const std::int64_t weights = kind_of_run(run_).cost(run_.options.model, run_.dataset).weights;
-    events_->write(start_event(run_, run_.dataset.rows("train"), items, weights));
+    events_->write(start_event(run_));
     run_.log.info("{}: {} train users, {} items, {}, {} ranks, {}", excerpt(run_.options.name),
                   run_.dataset.rows("train"), items, vaecf::to_string(run_.options.model.type),
                   run_.communicator.size(), solutions_text(run_, state_.epoch));
@@ -132,8 +131,8 @@ class SolveRun {
     const bool all = state_.epoch == search_->size();
     io::Event end(io::EventKind::end);
     end.set("reason", std::string(all ? "solved" : "stopped"))
-        .set("epoch", state_.epoch)
-        .set("best_epoch", state_.best_epoch);
+        .set("solution", state_.epoch)
+        .set("best_solution", state_.best_epoch);
     if (state_.select != "last") end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds_since(begin)));
     comm::run_on_root(run_.communicator, [&] { events_->finish(); });
@@ -167,10 +166,9 @@ class SolveRun {
     for (std::int64_t n = first; n < first + count; ++n) {
       state_.updates_done = ++state_.epoch;
       io::Event event(io::EventKind::solve);
-      event.set("step", state_.epoch);
-      for (const auto& [name, value] : search_->values(n))
-        std::visit([&, key = name](const auto& of_key) { event.set(key, of_key); }, value);
-      event.set("seconds", seconds);
+      event.set("solution", state_.epoch)
+          .set("settings", settings_of(search_->values(n)))
+          .set("seconds", seconds);
       std::string line = search_->title(n);
       line += reused.empty() ? format(" solved in {:.1f} s", seconds) : " " + reused;
       double metric = 0.0;

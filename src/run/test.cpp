@@ -12,17 +12,30 @@
 namespace vaecf::run {
 namespace {
 
-/// Adds the metrics of all users, and those of users with and without history if there are both.
-void add_result(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix) {
-  add_metrics(event, result, prefix);
-  const auto add_set = [&](const evaluate::Metrics& metrics, const std::string& suffix) {
-    for (const auto& [name, value] : metrics) {
-      event.set(prefix + name + suffix, value.mean);
-      event.set(prefix + name + suffix + "_se", *value.standard_error);
-    }
-  };
-  add_set(result.with_history, "_with_history");
-  add_set(result.without_history, "_without_history");
+/// Returns the event of a test. `solved`: the checkpoint has the number of a solution, not of an epoch.
+io::Event event_of(const TestResult& result, const std::string& checkpoint, bool solved) {
+  io::Event event(io::EventKind::test);
+  event.set(solved ? "solution" : "epoch", result.epoch).set("checkpoint", checkpoint);
+  event.set("users", result.model.users).set("users_without_history", result.model.users_without_history);
+  add_evaluation(event, result.model);
+  if (result.cold_start) {
+    io::Json alone{{"users", result.cold_start->users}};
+    alone.update(json_of(*result.cold_start));
+    io::Json groups = event.fields().value("groups", io::Json::object());
+    groups["features_alone"] = alone;
+    event.set("groups", groups);
+  }
+  io::Json baselines = io::Json::object();
+  for (const Baseline& baseline : result.baselines) {
+    io::Json& of_baseline = baselines[baseline.name];
+    if (!baseline.settings.empty()) of_baseline["settings"] = baseline.settings;
+    of_baseline.update(json_of(baseline.result));
+  }
+  if (!baselines.empty()) event.set("baselines", baselines);
+  io::Json left_out = io::Json::object();
+  for (const LeftOut& baseline : result.left_out) left_out[baseline.name] = baseline.reason;
+  if (!left_out.empty()) event.set("left_out", left_out);
+  return event;
 }
 
 }  // namespace
@@ -67,17 +80,7 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   }
   result.baselines = evaluate_baselines(run, evaluator, &result.left_out);
 
-  io::Event event(io::EventKind::test);
-  event.set("epoch", result.epoch)
-      .set("checkpoint", checkpoint)
-      .set("users", result.model.users)
-      .set("users_without_target", result.model.users_without_target)
-      .set("users_without_history", result.model.users_without_history);
-  add_result(event, result.model, "");
-  if (result.cold_start) add_result(event, *result.cold_start, "cold_");
-  for (const Baseline& baseline : result.baselines) add_result(event, baseline.result, baseline.name + "_");
-  for (const LeftOut& baseline : result.left_out) event.set("left_out_" + baseline.name, baseline.reason);
-  append_event(run, event);
+  append_event(run, event_of(result, checkpoint, models::is_solved(run.options.model.type)));
   if (per_user.empty()) return result;
   write_per_user(run, evaluator, result, per_user,
                  {{"model", vaecf::to_string(run.options.model.type)},

@@ -128,13 +128,13 @@ class TrainingRun {
   }
 
   void announce() {
-    const std::int64_t parameters = models::parameter_count(trainer_->model().tensors());
     const models::InputDims inputs = models::input_dims(run_.options.model, run_.dataset);
-    events_->write(start_event(run_, run_.dataset.rows("train"), inputs, parameters));
+    events_->write(start_event(run_));
     run_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
                   excerpt(run_.options.name), run_.dataset.rows("train"), inputs.items,
-                  inputs.features > 0 ? format("{} features of users, ", inputs.features) : "", parameters,
-                  run_.communicator.size(), run_.options.train.epochs, trainer_->steps_per_epoch());
+                  inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
+                  parameter_count(run_), run_.communicator.size(), run_.options.train.epochs,
+                  trainer_->steps_per_epoch());
     if (const std::string data = trainer_->facts().data_description; !data.empty()) run_.log.info("{}", data);
     if (run_.communicator.size() > 1)
       run_.log.info("communication per step: {}", format_comm_volume(trainer_->facts().comm_volume));

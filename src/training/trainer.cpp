@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/training/trainer.hpp>
@@ -217,11 +217,13 @@ void Trainer::require_finite_loss(const device::LossSums& sums) const {
       models::trained_kind_of(options_.model.type).kl_term() != models::TrainedKind::KlTerm::none
           ? format(", kl {}", sums.nonfinite_kl)
           : std::string();
-  throw RunError(format(
-      "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
-      "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
-      sums.nonfinite_step + 1, context_.communicator.rank(), sums.nonfinite_nll, kl,
-      options_.optimizer.learning_rate));
+  throw CausedError(
+      FailureCode::diverged,
+      format(
+          "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
+          "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
+          sums.nonfinite_step + 1, context_.communicator.rank(), sums.nonfinite_nll, kl,
+          options_.optimizer.learning_rate));
 }
 
 void add_phase_intervals(Timeline& timeline, const std::vector<models::PhaseInterval>& intervals,

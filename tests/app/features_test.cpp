@@ -30,12 +30,11 @@ std::map<std::string, std::vector<std::string>> list_count(const std::string& ts
 TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   make_run_with_features(workspace);
   expect_in(workspace.succeed("small.yaml --quiet").out, {"features alone"});
-  const auto number = [&](const std::string& key) {
-    const std::string events = workspace.read("runs/small/metrics.jsonl");
-    return std::stod(events.substr(events.rfind("\"" + key + "\":") + key.size() + 3));
-  };
-  const double noise = number("cold_ndcg@10_se") + number("popularity_ndcg@10_se");
-  EXPECT_GT(number("cold_ndcg@10"), number("popularity_ndcg@10") + 2.0 * noise);
+  const io::Json event = io::read_json_lines(workspace.path("runs/small/metrics.jsonl")).back();
+  const io::Json of_features = event.at("groups").at("features_alone").at("metrics").at("ndcg@10");
+  const io::Json popular = event.at("baselines").at("popularity").at("metrics").at("ndcg@10");
+  const double noise = of_features.at("se").get<double>() + popular.at("se").get<double>();
+  EXPECT_GT(of_features.at("value").get<double>(), popular.at("value").get<double>() + 2.0 * noise);
 
   // Values are hashed as strings, so another table may have other columns in another order.
   workspace.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");

@@ -55,15 +55,17 @@ TEST_F(Inspect, ListsTheCurvesOfARun) {
             {"recall@5 of validation users"});
   // From another version, truncated, and with a null metric.
   workspace.write("a.jsonl",
-                  "{\"event\":\"start\",\"config\":\"warp: 9\"}\n"
-                  "{\"event\":\"validation\",\"epoch\":1,\"ndcg@3\":null}\n"
-                  "{\"event\":\"validation\",\"epoch\":2,\"ndcg@3\":0.5}\n{\"event\":\"valid");
+                  R"({"event":"start","config":{"warp":9}}
+{"event":"validation","epoch":1,"metrics":{"ndcg@3":{"value":null}}}
+{"event":"validation","epoch":2,"metrics":{"ndcg@3":{"value":0.5}}}
+{"event":"valid)");
   expect_in(workspace.succeed("inspect a.jsonl").out,
             {"ndcg@3 of validation users by epoch; best 0.5 in epoch 2"});
   workspace.write("a.jsonl",
-                  "{\"event\":\"validation\",\"epoch\":1,\"gini@3\":0.5}\n"
-                  "{\"event\":\"validation\",\"epoch\":2,\"gini@3\":0.25}\n"
-                  "{\"event\":\"validation\",\"epoch\":3,\"gini@3\":0.75}\n");
+                  R"({"event":"validation","epoch":1,"metrics":{"gini@3":{"value":0.5}}}
+{"event":"validation","epoch":2,"metrics":{"gini@3":{"value":0.25}}}
+{"event":"validation","epoch":3,"metrics":{"gini@3":{"value":0.75}}}
+)");
   expect_in(workspace.succeed("inspect a.jsonl").out, {"best 0.25 in epoch 2"});
   // Long curves list about 20 points and the last one.
   std::string epochs;
@@ -74,6 +76,32 @@ TEST_F(Inspect, ListsTheCurvesOfARun) {
   EXPECT_EQ(count(curve, "        7.5\n"), 20 + 1) << curve;
   expect_in(curve,
             {"no validation yet", "last 7.5\n           1        7.5\n", "\n         199        7.5\n"});
+}
+
+TEST_F(Inspect, GivesScriptsTheStateOfARunAndFieldsOfItsEvents) {
+  const io::Json state = io::Json::parse(workspace.succeed("inspect runs/small --json").out);
+  EXPECT_EQ(state.at("finished"), true);
+  EXPECT_EQ(state.at("saved"), 8);
+  EXPECT_EQ(state.at("events").at("epoch").at("epoch"), 2);
+  EXPECT_EQ(state.at("events").at("start").at("config").at("train").at("epochs"), 2);
+  const std::string fields = "--fields epoch,metrics.ndcg@10.value,nothing,metrics.ndcg@10.se.x";
+  const std::string rows = workspace.succeed("inspect runs/small --events validation " + fields).out;
+  EXPECT_EQ(count(rows, "\n"), 2) << rows;
+  EXPECT_EQ(rows.substr(0, 4), "1\t0.") << rows;
+  EXPECT_EQ(count(rows, "\t\t\n"), 2) << rows;
+
+  workspace.write("log.jsonl", R"({"event":"start","id":"a","tasks":["train"]}
+{"event":"solve","solution":3}
+{"event":"failed","id":"a","code":"disk","reason":"a\tb"}
+{"event":"start","id":"b","tasks":[]}
+{"event":"failed","id":"a","code":"busy"}
+)");
+  EXPECT_EQ(workspace.succeed("inspect log.jsonl --events failed --fields code,reason --id a").out,
+            "disk\ta\\tb\nbusy\t\n");
+  EXPECT_EQ(workspace.succeed("inspect log.jsonl --events failed --fields code --id b").out, "");
+  EXPECT_EQ(io::Json::parse(workspace.succeed("inspect log.jsonl --json --id a").out).at("saved"), 3);
+  workspace.refuse("inspect log.jsonl --events fail --fields code", "--events: fail is not a kind of event");
+  workspace.refuse("inspect log.jsonl --events failed", "--fields");
 }
 
 /// Expects that `inspect` finds the proof that the run has finished, or says that `missing` is missing.
@@ -101,7 +129,8 @@ TEST_F(Finished, EveryTaskOfTheLastStartMustBeLogged) {
   const std::string end = R"({"event":"end","reason":"epochs"})";
   const std::string stopped = R"({"event":"end","reason":"stopped"})";
   const std::string test = R"({"event":"test"})";
-  const std::string done = R"({"event":"done","id":"c","tasks":["test"]})";
+  const std::string tested = R"({"event":"start","id":"c","tasks":["test"]})";
+  const std::string done = R"({"event":"done","id":"b"})";
   const std::string end_missing = "not followed by the event end of a completed training";
   const std::string test_missing = "not followed by the event test";
   struct Case {
@@ -120,9 +149,10 @@ TEST_F(Finished, EveryTaskOfTheLastStartMustBeLogged) {
       {"started again, then killed", {both, end, test, train}, "", end_missing},
       {"another start finished", {both, end, test, train}, " --id a", ""},
       {"another start was killed", {train, both, end, test}, " --id x", "no start with id x was logged"},
-      {"tested later", {train, end, done}, " --id c", ""},
-      {"tested later, but never trained", {train, done}, "", end_missing},
-      {"benchmark only", {done}, "", ""},
+      {"tested later", {train, end, tested, test}, " --id c", ""},
+      {"killed in a later test", {train, end, tested}, "", test_missing},
+      {"tested later, but never trained", {train, tested, test}, " --id b", end_missing},
+      {"nothing was left to train", {train, done}, "", ""},
       {"benchmark required",
        {R"({"event":"start","tasks":["train","benchmark"]})", end},
        "",
@@ -138,7 +168,7 @@ TEST_F(Finished, EveryTaskOfTheLastStartMustBeLogged) {
   }
   expect_finished(workspace, "nowhere --finished",
                   "nowhere/metrics.jsonl: not finished: no start was logged");
-  workspace.refuse("inspect log.jsonl --id a", "--finished");
+  expect_in(workspace.program("inspect log.jsonl --id a").err, {"contains no events of a run"});
   workspace.refuse("inspect log.jsonl --finished --id ''", "--id: must not be empty");
 }
 
@@ -150,7 +180,7 @@ TEST_F(Finished, EachCommandProvesItselfByItsId) {
            {"again", " --resume auto", "small"},
            {"speed", " --benchmark --set name=speed --set benchmark.seconds=0.1", "speed"},
            {"solved", ease, "ease"},
-           // A complete solution is not solved again, so no event "start" is written.
+           // A complete solution is not solved again, which the event "done" says.
            {"complete", ease + " --train --resume auto", "ease"}}) {
     const std::string start = id == "both" ? "$MPIRUN -np 2 " : "";
     const Result result =
@@ -194,6 +224,7 @@ TEST_F(Finished, ErrorOfARankIsLoggedWithItsReason) {
     const io::Json& event = failed.back();  // those of an earlier start without an epoch precede it
     EXPECT_EQ(io::get_string(event, "id"), id);
     expect_in(io::get_string(event, "reason"), {"the loss is not finite"});
+    EXPECT_EQ(io::get_string(event, "code"), "diverged");
     EXPECT_EQ(io::get_string(event, "phase"), "training");
     EXPECT_NE(io::get_string(event, "host"), "");
     EXPECT_TRUE(event.contains("rank") && event.contains("step"));
@@ -215,6 +246,7 @@ TEST_F(Finished, WatchdogLogsTheStallThatEndsTheRun) {
     expect_in(result.err, {"rank 1 on ", "watchdog.timeout_seconds"});
     const auto failed = events_of_small_run(workspace, "failed");
     ASSERT_EQ(failed.size(), 1U) << result.err;
+    EXPECT_EQ(io::get_string(failed[0], "code"), "rank_lost");
     expect_in(
         io::get_string(failed[0], "reason"),
         {"has sent no heartbeat for ", "The run ends, because the limit is 2 s (watchdog.timeout_seconds)"});

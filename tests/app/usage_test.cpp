@@ -80,6 +80,13 @@ TEST_F(Usage, PrintConfigPrintsEveryKeyAsResolvedAndRunsNothing) {
   expect_in(result.out, {"name: \"x\"\n", "  epochs: 3\n", "  batch_size: 40\n", "  patience: 0\n"});
   EXPECT_FALSE(std::filesystem::exists(workspace.path("runs")));
   workspace.refuse("c.yaml --print-config --set train.epochs=many", "train.epochs");
+  EXPECT_EQ(workspace
+                .succeed("c.yaml --print-value name --print-value run.directory --set name='a b' "
+                         "--set run.directory=x")
+                .out,
+            "a b\nx\n");
+  EXPECT_EQ(workspace.succeed("c.yaml --print-value train.epochs --set train.epochs=3").out, "3\n");
+  workspace.refuse("c.yaml --print-value train.epoch", "--print-value: train.epoch is not a key");
 }
 
 TEST_F(Usage, ConfigurationErrorsNameFileAndLine) {

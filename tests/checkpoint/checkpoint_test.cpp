@@ -129,7 +129,7 @@ TEST_F(Checkpoint, TestMetricsAreEqualOnAnyNumberOfRanks) {
     }
   }
   ASSERT_EQ(events("test").size(), 2U);
-  EXPECT_TRUE(events("test")[0].contains("popularity_ndcg@10"));
+  EXPECT_TRUE(events("test")[0].at("baselines").at("popularity").at("metrics").contains("ndcg@10"));
 }
 
 TEST_F(Checkpoint, LoadingRefreshesBf16CopiesOfWeights) {

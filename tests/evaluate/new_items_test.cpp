@@ -167,14 +167,21 @@ TEST_F(NewItems, AreRankedAmongThemselvesByTheirFeatures) {
       EXPECT_NEAR(of_ranks.metrics.at(name).mean, value.mean, 1e-12) << name;
   }
 
-  expect_in(log_text(), {"\"new_items\":10", "\"new_items_users\":16", "\"new_items_recall@3\":",
-                         "\"new_items_recall@3_se\":", "\"new_items_recall@3_random\":",
-                         "\"popularity_new_items_recall@3\":", "\"feature_weight\":100"});
+  const io::Json event = events("test").at(0);
+  const io::Json of_log = event.at("groups").at("new_items");
+  EXPECT_EQ(of_log.at("items"), 10);
+  EXPECT_EQ(of_log.at("users"), 16);
+  EXPECT_EQ(of_log.at("metrics").at("recall@3").at("value"), found.metrics.at("recall@3").mean);
+  EXPECT_EQ(of_log.at("metrics").at("recall@3").at("se"), *found.metrics.at("recall@3").standard_error);
+  EXPECT_EQ(of_log.at("metrics").at("recall@3").at("random"), found.random.at("recall@3").mean);
+  EXPECT_TRUE(event.at("baselines").at("popularity").at("groups").contains("new_items"));
   expect_in(run::to_table(result),
             {"  10 new items, ranked among themselves: 16 users\n", "0.3000 in random order\n"});
   EXPECT_EQ(of_best<std::int64_t>("new_items"), 10);
   EXPECT_EQ(of_best<double>("feature_weight"), 100.0);
-  EXPECT_TRUE(events("solve").at(0).contains("new_items_ndcg@10"));
+  const io::Json solution = events("solve").at(0);
+  EXPECT_EQ(solution.at("settings").at("feature_weight"), 100.0);
+  EXPECT_TRUE(solution.at("groups").at("new_items").at("metrics").contains("ndcg@10"));
 
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [&](const run::Run& run) {

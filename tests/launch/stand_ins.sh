@@ -1,5 +1,8 @@
 # shellcheck shell=bash disable=SC2016,SC2154
 # Stand-ins for vaecf_dist, mpirun, srun and scontrol, for tests of launch/train and launch/slurm that have sourced checks.sh.
+# Usage of these tests: NAME_test VAECF_DIST. The real program reads the logs that the stand-in writes.
+REAL_PROGRAM=$(readlink -f "$1")
+export REAL_PROGRAM
 
 # A folder with a blank in its name, and a PATH of only what is named.
 place="$work/a place"
@@ -32,7 +35,8 @@ program "$place/vaecf_dist" '
 log="runs of \"me\"/a run/metrics.jsonl"
 checkpoint() { printf "{\"event\":\"checkpoint\",\"step\":%s}\n" "$1" >>"$log"; }
 case $* in
-  *--print-config*) printf "%s\n" "name: \"a run\"" "run:" "  directory: \"runs of \\\"me\\\"\"" "  keep_checkpoints: 1"; exit ;;
+  *"--print-value run.directory --print-value name"*) printf "%s\n" "runs of \"me\"" "a run"; exit ;;
+  inspect*--events*) exec "$REAL_PROGRAM" "$@" ;;
   inspect*) echo "inspected: $*" >>"$NOTES"; exit "${PROOF:-0}" ;;
 esac
 echo $$ >>"$PIDS"
@@ -40,7 +44,7 @@ case ${RANK_DOES:-obey} in
   fail_*)
     mkdir -p "${log%/*}"
     case $RANK_DOES in
-      *event*) printf "{\"event\":\"failed\",\"id\":\"%s\",\"reason\":\"%s\"}\n" "$VAECF_RUN_ID" "${REASON:-x}" >>"$log" ;;
+      *event*) printf "{\"event\":\"failed\",\"id\":\"%s\",\"code\":\"%s\"}\n" "$VAECF_RUN_ID" "${CODE:-internal}" >>"$log" ;;
       *warning*) echo "vaecf_dist: warning: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run will end after 9 s (watchdog.timeout_seconds)" >&2 ;;
       *message*) echo "vaecf_dist: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run ends, because the limit is 4 s (watchdog.timeout_seconds)" >&2 ;;
       *error*) echo "vaecf_dist: rank 0: training failed: no (on n2, in training, step 3)" >&2 ;;

@@ -60,11 +60,11 @@ TEST_F(Benchmark, MeasuresWholeStepsAllPhasesAndTheMachine) {
   const io::Json event = events("benchmark").at(0);
   std::istringstream names(
       "machine host ranks device precision batch_size warm_up_steps steps users_per_second "
-      "seconds_per_epoch milliseconds_per_step input_ms forward_ms loss_ms backward_ms all-reduce_ms "
-      "optimizer_ms gflops gemm_gflops gemm_share memory_gbytes memory_rate_gbytes "
-      "memory_share peak_memory_mib peak_device_mib data_memory_mib evaluation_users evaluation_ms "
+      "epoch_seconds step_seconds phase_seconds flop_per_second gemm_flop_per_second gemm_share "
+      "memory_bytes_per_second memory_peak_bytes_per_second "
+      "memory_share peak_memory_bytes peak_device_bytes data_memory_bytes evaluation_users evaluation_seconds "
       "evaluation_users_per_second all_reduce version ranks_per_host cores usable_cores bound_cores "
-      "users_per_step virtual_shards ranks_per_gpu strategy optimizer wire overlap bucket_mib "
+      "users_per_step virtual_shards ranks_per_gpu strategy optimizer_state wire overlap bucket_bytes "
       "wire_bytes parameters dense_weights items item_widths update_bytes ");
   for (std::string name; names >> name;) {
     EXPECT_TRUE(event.contains(name)) << name << " in " << event;

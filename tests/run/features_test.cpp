@@ -33,7 +33,7 @@ TEST_F(Features, PredictAndRecommendItemsWithoutHistory) {
   // 12 of 60 items belong to a user's taste, which the features determine.
   EXPECT_GT(ndcg(*result.cold_start), 2.0 * ndcg(result.baselines.at(0).result));
   EXPECT_GT(ndcg(result.model), ndcg(*result.cold_start));
-  expect_in(log_text(), {"\"cold_ndcg@10\":", "\"user_features\":8"});
+  expect_in(log_text(), {"\"features_alone\":{\"users\":", "\"user_features\":8"});
   expect_in(run::to_table(result), {"features alone"});
 
   const io::CheckpointFile checkpoint(options_.best_checkpoint());

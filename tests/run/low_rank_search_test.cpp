@@ -1,4 +1,6 @@
 // The search of the low-rank term, against runs with single values.
+#include <vaecf/run/events.hpp>
+
 #include "run/baselines.hpp"
 #include "support/train_fixture.hpp"
 
@@ -18,9 +20,11 @@ class LowRankTerms : public TrainTest {
     std::vector<std::vector<double>> all;
     for (const io::Json& event : events("solve")) {
       all.emplace_back();
-      for (const char* const name : {"low_rank_factors", "low_rank_power", "low_rank_weight", "ndcg@10",
-                                     "coverage@5", "recall@5", "ndcg@10_se"})
-        all.back().push_back(io::get_number(event, name));
+      for (const char* const name : {"low_rank_factors", "low_rank_power", "low_rank_weight"})
+        all.back().push_back(io::get_number(event.at("settings"), name));
+      for (const char* const name : {"ndcg@10", "coverage@5", "recall@5"})
+        all.back().push_back(run::metric_in(event, name).value());
+      all.back().push_back(io::get_number(event.at("metrics").at("ndcg@10"), "se"));
     }
     return all;
   }
@@ -123,7 +127,7 @@ TEST_F(LowRankTerms, NoTermIsAmongTheValuesOfTheFactors) {
   EXPECT_EQ(of_best<std::int64_t>("low_rank_factors"), found[0][3] > found[1][3] ? 0 : 6);
   set({"model.low_rank.factors=0"});
   train_on(1);
-  EXPECT_EQ(io::get_number(events("solve").at(0), "ndcg@10"), found[0][3]);
+  EXPECT_EQ(run::metric_in(events("solve").at(0), "ndcg@10"), found[0][3]);
 }
 
 TEST_F(LowRankTerms, ListsAreOfBaselinesTooAndNeedValidation) {
@@ -141,7 +145,7 @@ TEST_F(LowRankTerms, ListsAreOfBaselinesTooAndNeedValidation) {
   on_ranks(2, [&](const run::Run& run) {
     evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});
     const run::Baseline baseline = run::evaluate_baselines(run, evaluator).at(0);
-    const std::string end = format("weight {:g}", io::get_number(chosen, "low_rank_weight"));
+    const std::string end = format("weight {:g}", io::get_number(chosen.at("settings"), "low_rank_weight"));
     EXPECT_NE(baseline.title.find(end), std::string::npos) << baseline.title;
     EXPECT_NEAR(baseline.result.metrics.at("ndcg@10").mean, of_test, 1e-12);
   });

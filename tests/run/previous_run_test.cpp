@@ -53,7 +53,7 @@ TEST_F(PreviousRun, IsTheOneWithACheckpointOrAFinishedEpoch) {
   EXPECT_EQ(text_of(folder("a") + "/metrics.jsonl").find(start), 0U);
 
   write(folder("b") + "/metrics.jsonl", start + "{\"event\":\"epoch\",\"epoch\":1}\n");
-  write(folder("c") + "/metrics.jsonl", "{\"event\":\"solve\",\"step\":1}\n");
+  write(folder("c") + "/metrics.jsonl", "{\"event\":\"solve\",\"solution\":1}\n");
   write(checkpoints("d") + "/epoch-0007.h5", "damaged");
   for (const std::string name : {"b", "c", "d"}) {
     const auto before = files(folder(name));

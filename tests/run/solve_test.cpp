@@ -1,5 +1,7 @@
 #include "run/solve.hpp"
 
+#include <vaecf/run/events.hpp>
+
 #include <array>
 #include <numeric>
 
@@ -53,6 +55,10 @@ std::vector<double> weights_between_items(const io::CheckpointFile& file, std::s
   return weights;
 }
 
+double ndcg(const io::Json& solution) {
+  return run::metric_in(solution, "ndcg@10").value();
+}
+
 TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
   Tensors expected;
   for (const int ranks : {1, 2, 3}) {
@@ -61,14 +67,14 @@ TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
     ASSERT_EQ(solutions.size(), 4U);
     std::size_t best_of_log = 0;
     for (std::size_t s = 0; s < 4; ++s) {
-      EXPECT_EQ(solutions[s].at("l2"), s < 2 ? 20.0 : 50.0);
-      EXPECT_EQ(solutions[s].at("dropout"), s % 2 == 0 ? 0.0 : 0.4);
-      if (solutions[s].at("ndcg@10") > solutions[best_of_log].at("ndcg@10")) best_of_log = s;
+      EXPECT_EQ(solutions[s].at("settings").at("l2"), s < 2 ? 20.0 : 50.0);
+      EXPECT_EQ(solutions[s].at("settings").at("dropout"), s % 2 == 0 ? 0.0 : 0.4);
+      if (ndcg(solutions[s]) > ndcg(solutions[best_of_log])) best_of_log = s;
     }
     EXPECT_EQ(result.best_epoch, static_cast<std::int64_t>(best_of_log) + 1);
-    EXPECT_EQ(result.best_metric, solutions[best_of_log].at("ndcg@10"));
-    EXPECT_EQ(of_best<double>("l2"), solutions[best_of_log].at("l2"));
-    EXPECT_EQ(of_best<double>("dropout"), solutions[best_of_log].at("dropout"));
+    EXPECT_EQ(result.best_metric, ndcg(solutions[best_of_log]));
+    EXPECT_EQ(of_best<double>("l2"), solutions[best_of_log].at("settings").at("l2"));
+    EXPECT_EQ(of_best<double>("dropout"), solutions[best_of_log].at("settings").at("dropout"));
     EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
     EXPECT_EQ(events("start").size(), 1U);
     EXPECT_EQ(events("end").at(0).at("reason"), "solved");
@@ -88,16 +94,17 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
     const run::TrainResult result = train_on(2);
     const std::vector<io::Json> solutions = events("solve");
     const auto least = std::ranges::min_element(
-        solutions, {}, [&](const io::Json& solution) { return io::get_number(solution, select); });
+        solutions, {}, [&](const io::Json& solution) { return run::metric_in(solution, select).value(); });
     EXPECT_EQ(result.best_epoch, least - solutions.begin() + 1) << select;
-    EXPECT_EQ(of_best<double>("l2"), least->at("l2")) << select;
+    EXPECT_EQ(of_best<double>("l2"), least->at("settings").at("l2")) << select;
 
     // The baseline is the same solution.
     options_.validation.baselines = {"ease"};
     on_ranks(1, [&](const run::Run& run) {
       evaluate::Evaluator evaluator(run, run.dataset, "test", {select});
       EXPECT_EQ(run::evaluate_baselines(run, evaluator).at(0).title,
-                models::ease_title({.l2 = least->at("l2"), .dropout = least->at("dropout")}))
+                models::ease_title(
+                    {.l2 = least->at("settings").at("l2"), .dropout = least->at("settings").at("dropout")}))
           << select;
     });
   }
@@ -113,12 +120,13 @@ TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
   const std::vector<io::Json> solutions = events("solve");
   ASSERT_EQ(solutions.size(), 8U);
   for (std::size_t s = 0; s < 8; ++s) {
-    EXPECT_EQ(solutions[s].at("user_power"), s < 4 ? 0.0 : 0.5);
-    EXPECT_EQ(solutions[s].at("l2"), s / 2 % 2 == 0 ? 20.0 : 50.0);
-    EXPECT_EQ(solutions[s].at("dropout"), 0.3);
-    EXPECT_EQ(solutions[s].at("relax"), s % 2 == 0 ? 0.0 : 0.4);
-    EXPECT_EQ(solutions[s].at("kept_weight"), 0.0);
-    EXPECT_TRUE(solutions[s].contains("neighbors") && solutions[s].contains("evaluation_seconds"));
+    EXPECT_EQ(solutions[s].at("settings").at("user_power"), s < 4 ? 0.0 : 0.5);
+    EXPECT_EQ(solutions[s].at("settings").at("l2"), s / 2 % 2 == 0 ? 20.0 : 50.0);
+    EXPECT_EQ(solutions[s].at("settings").at("dropout"), 0.3);
+    EXPECT_EQ(solutions[s].at("settings").at("relax"), s % 2 == 0 ? 0.0 : 0.4);
+    EXPECT_EQ(solutions[s].at("settings").at("kept_weight"), 0.0);
+    EXPECT_TRUE(solutions[s].at("settings").contains("neighbors") &&
+                solutions[s].contains("evaluation_seconds"));
   }
   const Tensors weights = tensors_in(options_.best_checkpoint());
   options_.model.ease = {.l2 = {of_best<double>("l2")},
@@ -127,7 +135,7 @@ TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
                          .relax = {of_best<double>("relax")}};
   train_on(1);
   EXPECT_EQ(tensors_in(options_.best_checkpoint()), weights);
-  EXPECT_EQ(events("solve").at(0).at("ndcg@10"), result.best_metric);
+  EXPECT_EQ(ndcg(events("solve").at(0)), result.best_metric);
 }
 
 TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
@@ -166,24 +174,24 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
   const std::string before = file("before.h5");
   std::filesystem::copy_file(options_.best_checkpoint(), before);
   for (const bool better : {false, true}) {
-    const double changed = events("solve").at(0).at("ndcg@10").get<double>() * 1e-3;
+    const double changed = ndcg(events("solve").at(0)) * 1e-3;
     io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
-    std::ofstream(log, std::ios::app)
-        << "{\"event\":\"solve\",\"step\":5,\"ndcg@10\":" << (better ? 1.0 : changed) << "}\n";
+    std::ofstream(log, std::ios::app) << R"({"event":"solve","solution":5,"metrics":{"ndcg@10":{"value":)"
+                                      << (better ? 1.0 : changed) << "}}}\n";
     options_.model.ease.l2 = {20.0, 50.0, 60.0};
     const run::TrainResult result = train_on(1);
     EXPECT_EQ(result.epochs, 6);
     const std::vector<io::Json> solutions = events("solve");
     ASSERT_EQ(solutions.size(), 6U);
-    EXPECT_EQ(solutions[4].contains("l2"), better) << "the fifth solution was computed";
-    EXPECT_TRUE(solutions[5].contains("l2"));
+    EXPECT_EQ(solutions[4].contains("settings"), better) << "the fifth solution was computed";
+    EXPECT_TRUE(solutions[5].contains("settings"));
     if (result.best_epoch <= 4) {
       EXPECT_EQ(result.best_epoch, best_step);
     }
     std::filesystem::copy_file(before, options_.best_checkpoint(),
                                std::filesystem::copy_options::overwrite_existing);
     io::filter_event_log(log, [](const io::Json& event) {
-      return io::get_string(event, "event") != "solve" || io::get_number(event, "step") <= 4;
+      return io::get_string(event, "event") != "solve" || io::get_number(event, "solution") <= 4;
     });
   }
 }

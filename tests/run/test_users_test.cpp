@@ -69,8 +69,19 @@ TEST_F(TestUsers, BaselinesServeUsersWithoutHistoryTheMostPopularItems) {
       EXPECT_NEAR(baseline.result.without_history.at(name).mean, value.mean, 1e-12) << baseline.name << name;
   }
   expect_in(run::to_table(result), {"\n  14 users with history\n", "\n  6 users without history\n"});
-  expect_in(log_text(), {"\"users_without_history\":6",
-                         "\"ndcg@10_without_history\":", "\"ease_ndcg@10_with_history_se\":"});
+  const io::Json event = events("test").at(0);
+  EXPECT_EQ(event.at("users_without_history"), 6);
+  EXPECT_EQ(event.at("groups").at("without_history").at("users"), 6);
+  EXPECT_EQ(event.at("groups").at("with_history").at("users"), result.model.users - 6);
+  EXPECT_TRUE(event.at("baselines").at("ease").at("settings").contains("l2"));
+  EXPECT_EQ(event.at("baselines")
+                .at("ease")
+                .at("groups")
+                .at("with_history")
+                .at("metrics")
+                .at("ndcg@10")
+                .at("value"),
+            result.baselines.back().result.with_history.at("ndcg@10").mean);
 
   options_.data.file = make("all_have_history.h5", {});
   train_on(1);
@@ -111,7 +122,7 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
           evaluator.evaluate(*model), evaluator.evaluate(*model, models::History::none), {}, 1};
       result.baselines = run::evaluate_baselines(run, evaluator);
       std::vector<std::pair<std::string, const evaluate::EvaluationResult*>> results = {
-          {"", &result.model}, {"cold/", &*result.cold_start}};
+          {"", &result.model}, {"features_alone/", &*result.cold_start}};
       for (const run::Baseline& baseline : result.baselines)
         results.emplace_back(baseline.name + "/", &baseline.result);
       const io::UserColumns content = evaluator.per_user(results);

@@ -1,3 +1,4 @@
+#include <vaecf/run/events.hpp>
 
 #include <cstdlib>
 #include <regex>
@@ -38,7 +39,7 @@ TEST_F(Session, WritesACompleteRunFolder) {
   EXPECT_GT(epochs[2].at("loss"), epochs[2].at("nll"));
   ASSERT_EQ(validations.size(), 3U);
   EXPECT_EQ(validations[0].at("users"), 31);
-  EXPECT_NEAR(validations[static_cast<std::size_t>(result.best_epoch - 1)].at("ndcg@10").get<double>(),
+  EXPECT_NEAR(run::metric_in(validations[static_cast<std::size_t>(result.best_epoch - 1)], "ndcg@10").value(),
               result.best_metric, 1e-9);
   EXPECT_FALSE(events("checkpoint").empty());
   ASSERT_EQ(events("end").size(), 1U);

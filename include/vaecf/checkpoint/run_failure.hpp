@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/timeline.hpp>
 
 #include <string>
@@ -8,7 +9,8 @@ namespace vaecf::checkpoint {
 
 /// The error by which a rank ends a run.
 struct RunFailure {
-  std::string id;      ///< RunState::id
+  std::string id;  ///< RunState::id
+  FailureCode code = FailureCode::internal;
   std::string reason;  ///< the message that the rank prints
   int rank = 0;        ///< the rank that ends the run; another one may be the cause, which the reason names
   std::string host;

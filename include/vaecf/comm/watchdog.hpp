@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/distributed_options.hpp>
@@ -26,12 +27,14 @@ namespace vaecf::comm {
 /// detects only its own stalls outside of waits for other ranks; rank 0 prints a message about this.
 class Watchdog {
  public:
+  using AtFailure = std::function<void(FailureCode code, const std::string& message)>;
+
   /// Sends the first heartbeat and starts the thread. `communicator`, made by make_mpi_communicator or
   /// make_self_communicator, and `stop` (may be null) must outlive this object. Once `stop` is set, the run
   /// ends within seconds if a rank sends no heartbeat. Before the watchdog ends the run it calls `at_failure`
-  /// from its own thread, with its message. Throws RunError if MPI is finalized.
+  /// from its own thread, with its code and message. Throws RunError if MPI is finalized.
   Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop = nullptr,
-           std::function<void(const std::string& message)> at_failure = {});
+           AtFailure at_failure = {});
   /// Ends the thread. Collective, and blocks until all ranks have called it, unless an exception is unwinding
   /// the stack. Terminates the process if other ranks do not follow within half a minute.
   ~Watchdog();

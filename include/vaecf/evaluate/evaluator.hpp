@@ -7,11 +7,13 @@
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/model.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,8 +29,22 @@ struct MetricValue {
   double mean = 0.0;
   std::optional<double> standard_error = 0.0;  ///< empty for coverage and gini, which are not means
 };
-/// Metrics by name, such as "ndcg@100".
-using Metrics = std::map<std::string, MetricValue>;
+/// Metrics with their names, such as "ndcg@100", in the order of the configuration.
+class Metrics : public std::vector<std::pair<std::string, MetricValue>> {
+ public:
+  using std::vector<std::pair<std::string, MetricValue>>::vector;
+
+  const_iterator find(const std::string& name) const {
+    return std::ranges::find(*this, name, &value_type::first);
+  }
+  bool contains(const std::string& name) const { return find(name) != end(); }
+  /// Throws std::out_of_range if there is no metric of this name.
+  const MetricValue& at(const std::string& name) const {
+    const auto found = find(name);
+    if (found == end()) throw std::out_of_range("no metric " + name);
+    return found->second;
+  }
+};
 
 /// The metrics of the users with new items (DatasetFile::new_items) among their targets. Only new items are
 /// ranked, and only they are targets.
@@ -136,6 +152,8 @@ class Evaluator {
   void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
   /// Sets the values of users for which the model has no input. `features`: those that it uses, or none.
   void serve_by_popularity(CsrView features, Values& values) const;
+  /// Returns metrics in the order of the configuration.
+  Metrics ordered(Metrics metrics) const;
   /// Returns the means over the users of a set that have a target, over all ranks. Collective.
   Metrics means(const Values& values, UserSet of, std::int64_t users) const;
   /// Reduces the values of this rank's model-parallel group over the model-parallel groups. Collective.
@@ -145,6 +163,7 @@ class Evaluator {
   std::vector<math::Metric> list_metrics_;     // means over users, from their lists
   std::vector<math::Metric> catalog_metrics_;  // metrics of all lists together
   std::vector<std::string> names_;             // of rank_metrics_ and list_metrics_
+  std::vector<std::string> order_;             // of all metrics, as configured
   int list_length_ = 0;                        // that the metrics need; 0: no lists
   Context context_;
   const io::DatasetFile& dataset_;

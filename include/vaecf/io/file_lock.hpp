@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/io/descriptor.hpp>
 
 #include <chrono>
@@ -22,7 +22,7 @@ enum class FileLockStatus {
 FileLockStatus probe_file_lock(const std::string& path);
 
 /// A file that cannot be read because another process has locked it.
-class FileInUseError : public InputError {
+class FileInUseError : public BusyError {
  public:
   explicit FileInUseError(const std::string& path);
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <cstdint>
@@ -13,9 +14,10 @@ namespace vaecf::run {
 
 /// The test result of a model to compare with.
 struct Baseline {
-  std::string name;   ///< prefix of its metrics in the log: "popularity"
+  std::string name;   ///< in the log: "popularity"
   std::string title;  ///< column of the table
   evaluate::EvaluationResult result;
+  io::Json settings = io::Json::object();  ///< values of its keys that were chosen
 };
 
 /// A baseline that evaluation.baselines: auto leaves out.

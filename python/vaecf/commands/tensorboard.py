@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from .. import errors
 from ..errors import InputError, install
-from ..events import Event, baseline_names, metric_names, parse_events, solution_names
+from ..events import Event, metric_names, metric_value, parse_events, results_of
 from ..run import Run
 
 EPOCH_VALUES = ("loss", "nll", "kl", "beta", "users_per_second", "seconds")
@@ -20,30 +22,34 @@ SECONDS_TO_TEST = 120.0
 
 
 def scalars(event: Event) -> Iterator[tuple[str, float]]:
-    """Yields the tags and values of an event: train/loss, validation/ndcg@100, test/ndcg@100,
-    test_popularity/ndcg@100, benchmark/users_per_second and so on."""
+    """Yields the tags and values of an event: train/loss, validation/ndcg@100, test/ndcg@100, test_popularity/ndcg@100,
+    test_new_items/ndcg@100, benchmark/users_per_second and so on."""
     kind = event["event"]
-    names: list[tuple[str, str]] = []
+    values: dict[str, Any] = {}
     if kind == "epoch":
-        names = [(f"train/{name}", name) for name in EPOCH_VALUES]
-    elif kind in ("validation", "solve"):
-        names = [(f"validation/{name}", name) for name in metric_names(event)]
-        names += [(f"solve/{name}", name) for name in solution_names(event) if kind == "solve"]
-    elif kind == "test":
-        metrics = metric_names(event)
-        names = [(f"test/{name}", name) for name in metrics]
-        names += [(f"test_{base}/{name}", f"{base}_{name}") for base in baseline_names(event) for name in metrics]
+        values = {f"train/{name}": event.get(name) for name in EPOCH_VALUES}
+    elif kind in ("validation", "solve", "test"):
+        tag = "test" if kind == "test" else "validation"
+        for of, result in results_of(event).items():
+            place = tag if of == "model" else f"{tag}_{of}"
+            values |= {f"{place}/{name}": metric_value(result, name) for name in metric_names(result)}
+            for group, found in result.get("groups", {}).items():
+                if group != "features_alone":  # which results_of() contains
+                    values |= {f"{place}_{group}/{name}": metric_value(found, name) for name in metric_names(found)}
+        settings = {**event.get("settings", {}), "seconds": event.get("seconds")} if kind == "solve" else {}
+        values |= {f"solve/{name}": value for name, value in settings.items()}
     elif kind == "benchmark":
-        names = [(f"benchmark/{name}", name) for name in event if name == "users_per_second" or name.endswith("_ms")]
-    for tag, name in names:
-        value = event.get(name)
+        values = {"benchmark/users_per_second": event.get("users_per_second")}
+        values |= {f"benchmark/{name}_seconds": value for name, value in event.get("phase_seconds", {}).items()}
+        values |= {f"benchmark/{name}": event.get(name) for name in ("step_seconds", "evaluation_seconds")}
+    for tag, value in values.items():
         if isinstance(value, int | float):
             yield tag, float(value)
 
 
 def step_of(event: Event) -> int:
     """Returns the step of the horizontal axis: the epoch; of a solution its number."""
-    return int(event.get("step", 0) if event["event"] == "solve" else event.get("epoch", 0))
+    return int(event.get("epoch", event.get("solution", 0)))
 
 
 def wall_time(event: Event) -> float:
@@ -80,7 +86,7 @@ class Follower:
         self._position += len(complete)
         events = parse_events(complete.decode(errors="replace").splitlines())
         for event in events:
-            if event["event"] == "start":
+            if event["event"] == "start" and "train" in event.get("tasks", []):
                 self._ended = self._tested = False
             self._ended |= event["event"] == "end"
             self._tested |= event["event"] == "test"
@@ -166,7 +172,8 @@ class RunWriter(Follower):
         """Adds an event to the file."""
         if event["event"] == "start":
             # Markdown shows an indented block as it is.
-            text = "\n".join(f"    {line}" for line in str(event.get("config", "")).splitlines())
+            config = str(yaml.safe_dump(event.get("config", {}), sort_keys=False, default_flow_style=None))
+            text = "\n".join(f"    {line}" for line in config.splitlines())
             self._write(event, self._text("configuration", text))
         values = [self._summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars(event)]
         if values:

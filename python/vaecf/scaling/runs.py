@@ -12,7 +12,6 @@ from .model import Workload
 
 # The phases of a step in order, with the names in benchmark events.
 PHASES = ("input", "forward", "loss", "backward", "all-reduce", "optimizer")
-GIGA = 1e9
 NONSENSE = 1e15  # users/s above which a record is ignored
 
 
@@ -77,7 +76,8 @@ def _text(event: dict[str, Any], key: str, otherwise: str = "") -> str:
 
 
 def _phase_seconds(event: dict[str, Any], phase: str) -> float:
-    return 1e-3 * _number(event, f"{phase}_ms")
+    phases = event.get("phase_seconds")
+    return _number(phases, phase.replace("-", "_")) if isinstance(phases, dict) else 0.0
 
 
 def record_of(event: dict[str, Any]) -> RunRecord:
@@ -94,9 +94,9 @@ def record_of(event: dict[str, Any]) -> RunRecord:
         host=_text(event, "host"),
         device=_text(event, "device"),
         precision=precision,
-        optimizer=_text(event, "optimizer", "replicated"),
+        optimizer=_text(event, "optimizer_state", "replicated"),
         wire=_text(event, "wire", "fp32"),
-        overlap=_text(event, "overlap", "off"),
+        overlap="on" if event.get("overlap") is True else "off",
         servers=int(_number(event, "servers")),
         server_updates=_text(event, "server_updates"),
         item_slices=max(1, int(_number(event, "item_slices", 1))),
@@ -111,12 +111,12 @@ def record_of(event: dict[str, Any]) -> RunRecord:
         users_per_step=_number(event, "users_per_step", batch_size),
         virtual_shards=int(_number(event, "virtual_shards")),
         users_per_second=_number(event, "users_per_second"),
-        step_seconds=1e-3 * _number(event, "milliseconds_per_step"),
+        step_seconds=_number(event, "step_seconds"),
         phase_seconds={phase: _phase_seconds(event, phase) for phase in PHASES},
         wire_bytes=_number(event, "wire_bytes"),
-        bucket_bytes=1048576.0 * _number(event, "bucket_mib", 4.0),
-        gemm_rate=GIGA * _number(event, "gemm_gflops"),
-        memory_rate=GIGA * _number(event, "memory_rate_gbytes"),
+        bucket_bytes=_number(event, "bucket_bytes", 4.0 * 1048576.0),
+        gemm_rate=_number(event, "gemm_flop_per_second"),
+        memory_rate=_number(event, "memory_peak_bytes_per_second"),
         single_rank_update_bytes=_number(event, "update_bytes"),
         workload=Workload(
             parameters=_number(event, "parameters"),

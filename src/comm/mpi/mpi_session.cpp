@@ -1,6 +1,6 @@
 #include "comm/mpi/mpi_session.hpp"
 
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/messages.hpp>
@@ -94,10 +94,10 @@ void check_mpi(int code, const char* call) {
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw RunError(
-      format("{} failed: {} (code {}). The ranks are no longer connected; "
-             "check for a rank or host that failed, then resume from the last checkpoint",
-             call, text.data(), code));
+  throw CausedError(FailureCode::rank_lost,
+                    format("{} failed: {} (code {}). The ranks are no longer connected; "
+                           "check for a rank or host that failed, then resume from the last checkpoint",
+                           call, text.data(), code));
 }
 
 int mpi_count(std::size_t count) {

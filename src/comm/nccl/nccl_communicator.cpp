@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
@@ -80,7 +80,8 @@ class NcclComm {
   void start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call) {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr)
-      throw RunError("NCCL: the connection to the other ranks was aborted after an earlier error");
+      throw CausedError(FailureCode::rank_lost,
+                        "NCCL: the connection to the other ranks was aborted after an earlier error");
     try {
       const ncclResult_t result = call(comm_);
       check_nccl(result, what);
@@ -123,8 +124,9 @@ class NcclComm {
     const char* details = ncclGetLastError(nullptr);
     if (details != nullptr && *details != '\0') text += format(" ({})", details);
     if (result == ncclRemoteError)
-      throw RunError(text +
-                     "; another rank ended or is no longer reachable; see the messages of the other ranks");
+      throw CausedError(
+          FailureCode::rank_lost,
+          text + "; another rank ended or is no longer reachable; see the messages of the other ranks");
     if (result == ncclSystemError || result == ncclUnhandledCudaError) {
       text +=
           "; ranks on one host need space in /dev/shm (for containers use --shm-size=1g --ulimit memlock=-1)";
@@ -178,11 +180,13 @@ class NcclComm {
       progress_mpi();
       const auto waited = Clock::now() - begin;
       if (waited > std::chrono::duration<double>(timeout)) {
-        throw RunError(format(
-            "{} has waited {:g} s (watchdog.timeout_seconds) for NCCL: {}. "
-            "Another rank did not make the same call, or is not reachable; "
-            "check the messages of the other ranks, and that their hosts can reach each other (NCCL_DEBUG=INFO shows the network, NCCL_SOCKET_IFNAME selects it)",
-            name_, timeout, what));
+        throw CausedError(
+            FailureCode::stalled,
+            format(
+                "{} has waited {:g} s (watchdog.timeout_seconds) for NCCL: {}. "
+                "Another rank did not make the same call, or is not reachable; "
+                "check the messages of the other ranks, and that their hosts can reach each other (NCCL_DEBUG=INFO shows the network, NCCL_SOCKET_IFNAME selects it)",
+                name_, timeout, what));
       }
       if (waited < soon) {
         std::this_thread::yield();

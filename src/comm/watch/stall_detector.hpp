@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 
@@ -20,8 +20,9 @@ namespace vaecf::comm {
 class StallDetector {
  public:
   struct Result {
-    std::string message;   ///< line to print; empty: none
-    bool end_run = false;  ///< the caller must abort the run
+    std::string message;                      ///< line to print; empty: none
+    bool end_run = false;                     ///< the caller must abort the run
+    FailureCode code = FailureCode::stalled;  ///< of the end of the run
   };
 
   /// Watches `ranks` ranks, each of which is expected to send a heartbeat every `heartbeat` seconds.
@@ -49,10 +50,10 @@ class StallDetector {
   Result update(double now, bool stopping = false) {
     std::optional<Stall> worst;
     const auto consider = [&](const State& state, double since, Limit limit, const char* what,
-                              const char* why) {
+                              const char* why, FailureCode code = FailureCode::stalled) {
       if (now - since <= std::min(limit.seconds, options_.stall_warning)) return;
       if (!worst || since + limit.seconds < worst->since + worst->limit.seconds)
-        worst = {&state, since, limit, what, why};
+        worst = {&state, since, limit, what, why, code};
     };
     bool all_wait = states_.size() > 1;
     for (const State& state : states_) {
@@ -62,7 +63,8 @@ class StallDetector {
         const Limit limit = limit_of(Phase::training);
         consider(state, state.last_heartbeat,
                  stopping && limit.seconds > 5.0 ? Limit{5.0, "a stop was requested"} : limit,
-                 "has sent no heartbeat", "the process is stopped, or its host is down or unreachable");
+                 "has sent no heartbeat", "the process is stopped, or its host is down or unreachable",
+                 FailureCode::rank_lost);
       } else if (!state.last.waiting) {
         consider(state, state.last_progress, limit_of(state.last.phase), "has made no progress",
                  "it is not waiting for other ranks");
@@ -81,7 +83,8 @@ class StallDetector {
     }
 
     if (worst && now - worst->since > worst->limit.seconds)
-      return {describe(*worst, now) + limit_text(*worst, "The run ends, because the limit is"), true};
+      return {describe(*worst, now) + limit_text(*worst, "The run ends, because the limit is"), true,
+              worst->code};
     if (warned_ && warned_->rank->last_progress > warned_->since) {
       const Stall over = *std::exchange(warned_, std::nullopt);
       return {format("{} continues after {:.0f} s: {}, step {}", over.rank->name, now - over.since,
@@ -109,6 +112,7 @@ class StallDetector {
     Limit limit;
     const char* what;
     const char* why;
+    FailureCode code;
   };
 
   Limit limit_of(Phase phase) const {

@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/watchdog.hpp>
@@ -42,7 +42,7 @@ struct Send {
 class Watchdog::Impl {
  public:
   Impl(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop_flag,
-       std::function<void(const std::string&)> at_failure)
+       AtFailure at_failure)
       : communicator_(communicator),
         stop_flag_(stop_flag),
         at_failure_(std::move(at_failure)),
@@ -101,14 +101,15 @@ class Watchdog::Impl {
     try {
       communicator_.activity().check_device();
     } catch (const std::exception& error) {
-      end_run(format("{}, in {}, step {}: {}", name_, to_string(own.phase), own.step, error.what()));
+      end_run(failure_code(error),
+              format("{}, in {}, step {}: {}", name_, to_string(own.phase), own.step, error.what()));
     }
     send(heartbeat_tag);
     receive(now);
     if (rank_ == 0 || !sends_heartbeats_) detector_->record_heartbeat(0, name_, own, now);
     const StallDetector::Result result =
         detector_->update(now, stop_flag_ != nullptr && stop_flag_->requested());
-    if (result.end_run) end_run(result.message);
+    if (result.end_run) end_run(result.code, result.message);
     if (!result.message.empty()) write_error_line(result.message);
   }
 
@@ -155,16 +156,16 @@ class Watchdog::Impl {
     wait_for_sends();
   }
 
-  [[noreturn]] void end_run(const std::string& message) {
+  [[noreturn]] void end_run(FailureCode code, const std::string& message) {
     write_error_line(message);
-    if (at_failure_) at_failure_(message);
+    if (at_failure_) at_failure_(code, message);
     communicator_.abort(static_cast<int>(ExitCode::failed));
     std::abort();  // not reached: GCC does not see that a virtual function never returns
   }
 
   Communicator& communicator_;
   const StopFlag* stop_flag_;
-  std::function<void(const std::string&)> at_failure_;
+  AtFailure at_failure_;
   int rank_;
   std::string name_;
   double interval_;        // seconds from one heartbeat to the next
@@ -177,7 +178,7 @@ class Watchdog::Impl {
 };
 
 Watchdog::Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop_flag,
-                   std::function<void(const std::string& message)> at_failure)
+                   AtFailure at_failure)
     : impl_(std::make_unique<Impl>(communicator, options, stop_flag, std::move(at_failure))) {}
 Watchdog::~Watchdog() = default;
 

@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 
 #include <stdexcept>
 
@@ -137,8 +137,9 @@ std::unique_ptr<device::UserRows> Device::make_user_rows(ItemSliceView sliced, s
   const bool fits = needed <= free - (resident == Toggle::on ? 0 : gpu_.total_bytes() / 4);
   const std::string sizes = format("{} are needed and {} free", size_text(needed), size_text(free));
   if (resident == Toggle::on && !fits) {
-    throw RunError("backend.resident: on: the users' rows do not fit into the GPU's memory: " + sizes +
-                   "; set it to auto or off, so that the GPU reads them from host memory");
+    throw CausedError(FailureCode::memory,
+                      "backend.resident: on: the users' rows do not fit into the GPU's memory: " + sizes +
+                          "; set it to auto or off, so that the GPU reads them from host memory");
   }
   const bool on_device = fits && resident != Toggle::off;
   const std::string text =

@@ -1,3 +1,4 @@
+#include <vaecf/base/failure.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/descriptor.hpp>
 #include <vaecf/io/hash.hpp>
@@ -356,7 +357,8 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
     found.push_back(std::move(*candidate));
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    throw RunError(
+    throw CausedError(
+        FailureCode::disk,
         format("{}: cannot be searched for checkpoints: {}; check that it is a folder and its permissions",
                folder, error.message()));
   }
@@ -369,8 +371,9 @@ void link_or_copy(const std::string& file, const std::string& alias) {
   if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
     if (const int code = copy_durably(file, temporary); code != 0) {
       ::unlink(temporary.c_str());
-      throw RunError(format("{}: cannot be created from {}: {}; check its permissions and the disk", alias,
-                            file, std::generic_category().message(code)));
+      throw CausedError(FailureCode::disk,
+                        format("{}: cannot be created from {}: {}; check its permissions and the disk", alias,
+                               file, std::generic_category().message(code)));
     }
   }
   const int code = std::rename(temporary.c_str(), alias.c_str()) == 0 ? 0 : errno;

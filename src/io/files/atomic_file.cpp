@@ -1,3 +1,4 @@
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/io/atomic_file.hpp>
@@ -31,8 +32,10 @@ void refuse_device(const std::string& path) {
   if (fs::is_directory(there)) throw_write_error(path, EISDIR);
   const bool to_descriptor = fs::read_symlink(path, ignored).string().starts_with("/proc/");
   if (!to_descriptor && (!fs::exists(there) || fs::is_regular_file(there))) return;
-  throw RunError(format(
-      "{}: is a device or a pipe; choose a regular file, because outputs are written atomically", path));
+  throw CausedError(
+      FailureCode::disk,
+      format("{}: is a device or a pipe; choose a regular file, because outputs are written atomically",
+             path));
 }
 
 /// Returns whether the process `process` on `host`, which writes `file`, has terminated. Processes of other
@@ -56,8 +59,8 @@ void throw_write_error(const std::string& path, int code) {
   const char* advice = "check the folder and its permissions";
   if (code == ENOSPC || code == EDQUOT || code == EFBIG) advice = "free some space or choose another folder";
   if (code == ELOOP) advice = "remove the symbolic link";
-  throw RunError(
-      format("{}: cannot be written: {}; {}", path, std::generic_category().message(code), advice));
+  throw CausedError(FailureCode::disk, format("{}: cannot be written: {}; {}", path,
+                                              std::generic_category().message(code), advice));
 }
 
 void make_parent_folder(const std::string& path) {

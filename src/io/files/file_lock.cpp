@@ -50,7 +50,7 @@ DirectoryLock::DirectoryLock(const std::string& folder, std::chrono::millisecond
   while (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return;
     if (std::chrono::steady_clock::now() >= end) {
-      throw InputError(format(
+      throw BusyError(format(
           "{}: another run is using this folder ({}); wait for it to end, choose another name or run.directory, or remove {} if that process has terminated",
           folder, read_holder(path), path));
     }
@@ -71,7 +71,7 @@ FileLockStatus probe_file_lock(const std::string& path) {
 }
 
 FileInUseError::FileInUseError(const std::string& path)
-    : InputError(format(
+    : BusyError(format(
           "{}: is in use by another process, which has locked it; wait until it has closed the file", path)) {
 }
 

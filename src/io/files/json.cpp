@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/descriptor.hpp>
 #include <vaecf/io/json.hpp>
@@ -178,7 +178,8 @@ FilterResult filter_event_log(const std::string& path, const std::function<bool(
     }
   }
   if (!old.eof())
-    throw RunError(format("{}: cannot be read: {}; move it away to start a new log", path, why()));
+    throw CausedError(FailureCode::disk,
+                      format("{}: cannot be read: {}; move it away to start a new log", path, why()));
   if (cut.dropped > 0 || cut.unreadable > 0 || !all_ended) file.commit();
   return cut;
 }

@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/io/spill_file.hpp>
 
@@ -29,8 +29,8 @@ std::int64_t SpillFile::append(std::span<const std::byte> bytes) {
 void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
   const ssize_t got = read_at(descriptor_.value(), reinterpret_cast<char*>(to.data()), to.size(), offset);
   if (got == static_cast<ssize_t>(to.size())) return;
-  throw RunError(format("{}: temporary data cannot be read: {}; check the disk", path_,
-                        std::generic_category().message(got < 0 ? errno : EIO)));
+  throw CausedError(FailureCode::disk, format("{}: temporary data cannot be read: {}; check the disk", path_,
+                                              std::generic_category().message(got < 0 ? errno : EIO)));
 }
 
 void SpillFile::discard(std::int64_t offset, std::int64_t bytes) {

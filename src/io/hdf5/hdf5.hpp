@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
@@ -197,7 +197,7 @@ class Hdf5Writer {
       work();
     } catch (const h5::Error& failure) {
       throw_if_disk_failed();
-      throw RunError(format("{}: {}", path(), failure.what()));
+      throw CausedError(FailureCode::disk, format("{}: {}", path(), failure.what()));
     }
     throw_if_disk_failed();
   }

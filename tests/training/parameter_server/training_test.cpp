@@ -125,7 +125,7 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
     EXPECT_GT(result.model.metrics.at("ndcg@10").mean, 2 * popular);
     EXPECT_GT(popular, 0.0);
   });
-  expect_in(log_text(), {"\"updates\":30,", "\"staleness\":", "\"server_wire_bytes_in\":"});
+  expect_in(log_text(), {"\"updates\":30,", "\"staleness\":", "\"server_wire_in_bytes\":"});
 }
 
 class ServedResume : public Resume {

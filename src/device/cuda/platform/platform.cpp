@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 #include <vaecf/device/cuda_info.hpp>
 
 #include <cuda_runtime_api.h>
@@ -68,7 +68,8 @@ void* Gpu::allocate(std::int64_t bytes, const char* what) {
   const cudaError_t status = cudaMalloc(&memory, size);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // clears the error, which the next call would return otherwise
-    throw RunError(explain_full_memory(what, bytes, free_bytes(), total_bytes(), state_->used));
+    throw CausedError(FailureCode::memory,
+                      explain_full_memory(what, bytes, free_bytes(), total_bytes(), state_->used));
   }
   check(status, what);
   state_->used += bytes;
@@ -98,9 +99,11 @@ void* allocate_pinned(std::int64_t bytes) {
   const cudaError_t status = cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw RunError(format(
-        "cannot allocate {:.1f} MiB of pinned host memory; free host memory, or raise the limit of locked memory (ulimit -l; in containers --ulimit memlock=-1)",
-        static_cast<double>(bytes) / (1 << 20)));
+    throw CausedError(
+        FailureCode::memory,
+        format(
+            "cannot allocate {:.1f} MiB of pinned host memory; free host memory, or raise the limit of locked memory (ulimit -l; in containers --ulimit memlock=-1)",
+            static_cast<double>(bytes) / (1 << 20)));
   }
   check(status, "pinned host memory");
   return memory;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vaecf/base/enum_names.hpp>
+#include <vaecf/base/error.hpp>
+
+#include <exception>
+#include <string>
+
+namespace vaecf {
+
+/// The cause of a failure, for programs: the field `code` of the event "failed".
+enum class FailureCode {
+  internal,   ///< a cause that the program does not know
+  diverged,   ///< the loss is not finite
+  rank_lost,  ///< another rank ended or is not reachable
+  stalled,    ///< a rank made no progress
+  memory,     ///< not enough memory
+  disk,       ///< a file cannot be written or read
+  busy,       ///< a file or folder is in use by another process
+  input       ///< an InputError
+};
+
+template <>
+inline constexpr auto enum_names<FailureCode> = named<FailureCode>("internal", "diverged", "rank_lost",
+                                                                   "stalled", "memory", "disk", "busy",
+                                                                   "input");
+
+/// A RunError with a known cause.
+class CausedError : public RunError {
+ public:
+  CausedError(FailureCode cause, const std::string& message) : RunError(message), cause_(cause) {}
+  FailureCode cause() const { return cause_; }
+
+ private:
+  FailureCode cause_;
+};
+
+/// An error that ends when another process closes a file or leaves a folder.
+class BusyError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// Returns the code of an exception, by its type.
+FailureCode failure_code(const std::exception& error);
+
+/// Throws an error with this code and message, which every rank throws.
+[[noreturn]] void throw_on_all_ranks(FailureCode code, const std::string& message);
+
+}  // namespace vaecf
