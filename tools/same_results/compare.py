@@ -79,6 +79,7 @@ def read_events(text, names):
     for line in text.splitlines():
         event = json.loads(line, parse_float=str, parse_int=str)
         kind = str(event.pop("event", "")) if isinstance(event, dict) else ""
+        event = renames.with_plain_metrics(event) if isinstance(event, dict) else event
         (checkpoints if kind == "checkpoint" else events).append(flat_json(event, kind, names))
     return [line for event in events + sorted(checkpoints) for line in event]
 

@@ -33,6 +33,10 @@ NAMES = {"features": "user_features", "features_of": "user_features_of", "holdou
          "producer": "written_by", "weights": "interaction_weights"}
 # Arrays of HDF5 files of lists.
 ARRAYS = {"/because": "/because_index", "/contribution": "/contributions", "/item": "/item_index"}
+# Fields of events `benchmark`, which were in milliseconds before.
+SPEEDS = {"milliseconds_per_step": "step_seconds", "evaluation_ms": "evaluation_seconds"}
+# Metrics of events of before they were nested: ease_new_items_ndcg@10_se, ndcg@10_with_history.
+FLAT_METRIC = re.compile(r"(?:(cold|popularity|item_knn|ease)_)?(new_items_)?(\w+@\d+?)(_with_history|_without_history)?(_se|_random)?")
 CONFIG_LINE = re.compile(r"( *)([\w.]+):(?: (.*))?$")
 
 
@@ -70,6 +74,30 @@ def to_new(line):
 def to_new_field(name):
     """Returns the name of a field of an event, or of an attribute, in the new names."""
     return NAMES.get(name, to_new(name))
+
+
+def with_plain_metrics(event):
+    """Returns an event in which the metrics of either shape, nested or flat, have names such as ease/new_items/ndcg@10/se, and without
+    the configuration, which config.yaml has."""
+    plain = {}
+
+    def add(result, place):
+        for name, metric in result.pop("metrics", {}).items():
+            plain.update({f"{place}{name}/{part}": value for part, value in metric.items()})
+        for name, group in result.pop("groups", {}).items():
+            add(group, f"{place}{name}/")
+        for name, baseline in result.pop("baselines", {}).items():
+            add(baseline, f"{place}{name}/")
+
+    event.pop("config", None)
+    add(event, "")
+    for key in [key for key in event if "@" in key]:
+        found = FLAT_METRIC.fullmatch(key)
+        if found:
+            of, new_items, name, group, part = found.groups(default="")
+            place = [{"cold": "features_alone"}.get(of, of), new_items.strip("_"), group.strip("_"), name, part.strip("_") or "value"]
+            plain["/".join(each for each in place if each)] = event.pop(key)
+    return event | dict(sorted(plain.items()))
 
 
 def to_new_path(path):

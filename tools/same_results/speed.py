@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .renames import SPEEDS
 from .runs import CHECKPOINT, yaml
 
 PAIRS = 9
@@ -42,7 +43,7 @@ class Case:
 def train_step(precision, ranks, validation=False):
     """Returns the case of a training step; with `validation`, also that of ranking the held-out users."""
     name = f"train-{precision}-{ranks}"
-    values = ((name, "milliseconds_per_step", 1.0), *([("validation", "evaluation_ms", 1.0)] if validation else []))
+    values = ((name, "step_seconds", 1000.0), *([("validation", "evaluation_seconds", 1000.0)] if validation else []))
     arguments = f"config.yaml -q --benchmark --set train.precision={precision} --set benchmark.evaluate={str(validation).lower()}"
     return Case(name, arguments, ranks, "benchmark", values)
 
@@ -128,7 +129,8 @@ def measure(case, program, folder, environment):
         return {case.name: duration}
     events = [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
     last = [event for event in events if event["event"] == case.event][-1]
-    return {name: unit * last[key] for name, key, unit in case.values}
+    old_keys = {new: old for old, new in SPEEDS.items()}
+    return {name: unit * last[key] if key in last else last[old_keys[key]] for name, key, unit in case.values}
 
 
 def machine():
