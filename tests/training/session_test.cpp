@@ -64,7 +64,8 @@ TEST_F(Session, SmallestOfPopularityAndGiniIsBest) {
          "train.optimizer.learning_rate=0.03", "train.epochs=8", "train.patience=3"});
     const run::TrainResult result = train_on(2);
     std::vector<double> values;
-    for (const io::Json& event : events("validation")) values.push_back(event.at(select));
+    for (const io::Json& event : events("validation"))
+      values.push_back(run::metric_in(event, select).value());
     const auto least = std::ranges::min_element(values);
     EXPECT_NE(*least, std::ranges::max(values)) << select;
     EXPECT_EQ(result.best_epoch, least - values.begin() + 1) << select;
