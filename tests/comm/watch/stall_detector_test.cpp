@@ -74,6 +74,7 @@ TEST_F(StallDetectorTest, MissingHeartbeatsAreReportedAndEndTheRun) {
                           "The run ends, because the limit is 300 s (watchdog.timeout_seconds)"});
   EXPECT_EQ(end.message.find("warning"), std::string::npos);
   EXPECT_TRUE(end.end_run);
+  EXPECT_EQ(end.code, FailureCode::rank_lost);
 }
 
 TEST_F(StallDetectorTest, RankWaitingForASilentRankIsNotStalled) {
@@ -91,6 +92,7 @@ TEST_F(StallDetectorTest, RankWithoutProgressThatDoesNotWaitIsStalled) {
   const auto end = at(310, {}, {0, 1, 2, 3});
   expect_in(end.message, {"rank 1 on node6 has made no progress for 301 s, in training, step 17"});
   EXPECT_TRUE(end.end_run);
+  EXPECT_EQ(end.code, FailureCode::stalled);
 }
 
 TEST_F(StallDetectorTest, FurthestBehindIsStalledIfAllRanksWait) {
