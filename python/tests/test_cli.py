@@ -117,3 +117,25 @@ def test_interrupt_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr("vaecf.commands.report.run", interrupted)
     assert main(["report", "runs/x"]) == 130
     assert capsys.readouterr().err == "vaecf: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "arguments"),
+    [
+        ("--file", ["prepare", "x.csv", "--fil", "d.h5", "--user", "u", "--item", "i"]),
+        ("--search", ["sweep", "c.yaml", "--sear", "s.yaml"]),
+    ],
+)
+def test_options_are_not_abbreviated(
+    option: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert f"the following arguments are required: {option}" in capsys.readouterr().err
+
+
+def test_errors_have_one_base() -> None:
+    for error, code in ((vaecf.InputError, 2), (vaecf.RunError, 1), (vaecf.Stopped, 75)):
+        assert issubclass(error, vaecf.Error) and error.code == code
+    assert issubclass(vaecf.InputError, ValueError)

@@ -25,9 +25,9 @@ def _written(workspace: Workspace, name: str, threads: int, *options: str) -> di
     """Returns the lists of all test users that vaecf_dist recommend writes."""
     file = workspace.folder / f"{name}.lists.h5"
     settings = ["--set", f"backend.threads={threads}", "--set", "train.precision=fp32"]
-    workspace.call("recommend", f"runs/{name}/config.yaml", "--output", str(file), "-q", *settings, *options)
+    workspace.call("recommend", f"runs/{name}/config.yaml", "--split", "test", "--output", str(file), "-q", *settings, *options)
     with h5py.File(file) as written:
-        found = {key: written[key][:] for key in ("item", "score", "because", "contribution") if key in written}
+        found = {key: written[key][:] for key in ("item_index", "score", "because_index", "contributions") if key in written}
     file.unlink()
     return found
 
@@ -44,10 +44,10 @@ def test_lists_and_reasons_have_the_bits_of_the_program(workspace: Workspace, na
     present = np.arange(120) < left[:, None]
     for threads in (1, 3):
         theirs = _written(workspace, name, threads, "--top", "120", "--reasons", "3")
-        assert mine["item"].tolist() == model.item_id[theirs["item"][present]].tolist()
+        assert mine["item"].tolist() == model.item_id[theirs["item_index"][present]].tolist()
         assert mine["score"].to_numpy().tobytes() == theirs["score"][present].tobytes()
         for n in range(3):
-            because, contributions = theirs["because"][present][:, n], theirs["contribution"][present][:, n]
+            because, contributions = theirs["because_index"][present][:, n], theirs["contributions"][present][:, n]
             ids = [None if column < 0 else model.item_id[column] for column in because]
             assert mine[f"because_{n + 1}"].astype(object).where(mine[f"because_{n + 1}"].notna(), None).tolist() == ids
             assert mine[f"contribution_{n + 1}"].to_numpy().tobytes() == contributions.tobytes()
@@ -90,7 +90,7 @@ def test_reasons_are_contributions_by_definition(workspace: Workspace, name: str
     data, model = run.dataset(), run.model()
     count = 4
     written = _written(workspace, name, 1, "--top", "5", "--reasons", str(count))
-    items, scores, because, contributions = (written[key] for key in ("item", "score", "because", "contribution"))
+    items, scores, because, contributions = (written[key] for key in ("item_index", "score", "because_index", "contributions"))
     assert because.shape == contributions.shape == (60, 5, count)
     assert because.dtype == np.int32 and contributions.dtype == np.float32
     rows, features = sp.csr_matrix(data.test.fold_in), data.test.user_features if model.n_user_features else None
@@ -301,8 +301,10 @@ def test_histories_of_ids_and_dense_rows_are_equal_inputs(workspace: Workspace) 
     pd.testing.assert_frame_equal(model.recommend(rows), model.recommend(dense))
     seen = model.recommend(rows, k=120, keep_seen=True)
     assert len(seen) == 240 and set(ids) <= set(seen["item"])
-    with pytest.raises(vaecf.InputError, match="item nothing is unknown"):
-        model.histories([["nothing"]])
+    with pytest.raises(vaecf.InputError, match="users: nothing not in the items of .*; correct the ids"):
+        model.histories([["nothing"]], unknown="raise")
+    with pytest.warns(UserWarning, match="users: skipped 1 unknown ids .nothing."):
+        assert (model.histories([[ids[0], "nothing"], [str(ids[1])]]) != rows[:, :]).nnz == 2
 
 
 def test_new_items_are_recommended_only_if_included(workspace: Workspace, tmp_path: Path) -> None:

@@ -5,18 +5,20 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+import vaecf
 from vaecf.errors import InputError, RunError, Stopped
 from vaecf.program import find_config, find_program, launcher, run_program
 
 
 def _script(path: Path, text: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!{sys.executable}\nimport pathlib, signal, sys, time\n{text}\n")
+    path.write_text(f"#!{sys.executable}\nimport pathlib, signal, sys, time\nif '--version' in sys.argv: sys.exit()\n{text}\n")
     path.chmod(0o755)
     return str(path)
 
@@ -164,3 +166,25 @@ time.sleep(60)""",
 
     with pytest.raises(KeyboardInterrupt, match="first"):
         run_program([], program=program, watch=watch)
+
+
+def test_program_of_another_version_is_a_warning(tmp_path: Path) -> None:
+    def program(name: str, version: str) -> str:
+        text = f"#!/bin/sh\necho 'vaecf_dist {version}'\n"
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+        return str(tmp_path / name)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run_program(["x"], program=program("same", f"{vaecf.__version__} (0123abc)"))
+    other = program("other", "0.9.0")
+    with pytest.warns(UserWarning, match=rf"other is version 0.9.0, but the package vaecf is {vaecf.__version__}; install"):
+        run_program(["x"], program=other)
+
+
+def test_program_that_cannot_start_now_is_an_error_with_code_3(tmp_path: Path) -> None:
+    program = _script(tmp_path / "vaecf_dist", "print('vaecf_dist: x.h5: is in use', file=sys.stderr)\nsys.exit(3)")
+    with pytest.raises(RunError, match="^x.h5: is in use$") as error:
+        run_program([], program=program)
+    assert error.value.code == 3 and isinstance(error.value, vaecf.Error)

@@ -99,7 +99,9 @@ def test_features_of_users_are_those_of_the_program(workspace: Workspace, tmp_pa
     expected = model.recommend(data.test.fold_in, user_features=data.test.user_features, users=data.test.user_id)
     assert table["item"].tolist() == expected["item"].tolist()
     with pytest.warns(UserWarning, match="1 users are not in the table"):
-        assert model.user_features_of(people, "userId", [3, 99])[1].nnz == 0
+        assert model.user_features_of(people, "userId", [3, 99], unknown="skip")[1].nnz == 0
+    with pytest.raises(vaecf.InputError, match="users: 99 not in the table"):
+        model.user_features_of(people, "userId", [3, 99])
     with pytest.raises(vaecf.InputError, match="land is not a column"):
         model.user_features_of(people[["userId", "band"]])
     lines = people.iloc[[3, 4, 3]].assign(userId=[3, 4, 3], band=["35", "", "25"])
@@ -150,39 +152,37 @@ def test_unknown_ids_are_listed_or_raised(workspace: Workspace, events: pd.DataF
     with pytest.raises(
         vaecf.InputError, match='track: 9001, 9002, 9003, 9004, 9005 ... not in .*best.h5; .*unknown="skip"'
     ):
-        model.recommend(strange, **columns)
+        model.recommend(strange, unknown="raise", **columns)
     with pytest.warns(UserWarning, match=r"track: skipped 7 unknown ids \(9001, .* 9005 ...\)"):
-        found = model.recommend(strange, unknown="skip", **columns)
+        found = model.recommend(strange, **columns)
     expected = model.recommend(events, **columns)
     pd.testing.assert_frame_equal(found, expected)
     gaps = pd.DataFrame({"uid": [None, "u1"], "track": [3.0, None]})
     with pytest.warns(UserWarning, match="skipped 1 lines without (uid|track)"):
-        found = model.recommend(pd.concat([events, gaps]), unknown="skip", **columns)
+        found = model.recommend(pd.concat([events, gaps]), **columns)
     pd.testing.assert_frame_equal(found, expected)
     some = [9001, int(expected["item"][0])]
-    for name, ids in (
-        ("include", some),
-        ("only", ["u1", "x"]),
+    with pytest.warns(UserWarning, match="include: skipped 1 unknown ids"):
+        model.recommend(events, **columns, include=some)
+    for unknown, name, ids in (
+        ("raise", "include", some),
+        ("skip", "include", [9001]),
+        ("skip", "only", ["u1", "x"]),  # x is asked for
     ):
-        with pytest.warns(UserWarning, match=f"{name}: skipped"):
-            model.recommend(events, unknown="skip", **columns, **{name: ids})
         with pytest.raises(vaecf.InputError, match=f"{name}: (9001|x) not in"):
-            model.recommend(events, **columns, **{name: ids})
-    with pytest.raises(vaecf.InputError, match="only: x not in the table"):  # none is known
-        model.recommend(events, unknown="skip", only=["x"], **columns)
+            model.recommend(events, unknown=unknown, **columns, **{name: ids})
+    with pytest.raises(vaecf.InputError, match="track: 9001, .* not in"):  # none is known
+        model.recommend(strange.tail(7), **columns)
 
 
-@pytest.mark.parametrize("unknown", ["raise", "skip"])
-def test_unknown_items_to_exclude_or_limit_are_a_warning(
-    workspace: Workspace, events: pd.DataFrame, unknown: str
-) -> None:
+def test_unknown_items_to_exclude_or_limit_are_a_warning(workspace: Workspace, events: pd.DataFrame) -> None:
     model = vaecf.Run(workspace.folder / "runs" / "ease").model()
-    columns = {"user": "uid", "item": "track", "k": 5, "unknown": unknown}
+    columns = {"user": "uid", "item": "track", "k": 5}
     plain = model.recommend(events, **columns)
     ids = ", ".join(map(str, model.item_id[:3]))
     for name, value in (("exclude", [9001]), ("exclude", {"u1": [9001]}), ("at_most", ({9001: "rock"}, 1))):
         with pytest.warns(
-            UserWarning, match=f"^{name} has no effect, since none of its ids .9001. is in .*best.h5 .{ids} "
+            UserWarning, match=f"^{name}: skipped 1 unknown ids .9001.; none is in the items of .*best.h5 .{ids} "
         ):
             found = model.recommend(events, **columns, **{name: value})
         pd.testing.assert_frame_equal(found, plain)
@@ -194,6 +194,8 @@ def test_unknown_items_to_exclude_or_limit_are_a_warning(
     ):
         with pytest.warns(UserWarning, match=f"^{name}: skipped 1 unknown ids .9001.$"):
             model.recommend(events, **columns, **{name: value})
+        with pytest.raises(vaecf.InputError, match=f'^{name}: 9001 not in .*; correct the ids, or skip some with unknown="skip"$'):
+            model.recommend(events, unknown="raise", **columns, **{name: value})
 
 
 def _limited(full: pd.DataFrame, k: int, most: int, categories: dict[int, list[str]]) -> list[tuple[str, int]]:
@@ -354,7 +356,7 @@ def test_wrong_controls_are_input_errors(
         ("u", 1.5, "1.5 is"),
     ):
         with pytest.raises(vaecf.InputError, match=reason):
-            model.recommend(pd.DataFrame({"uid": [uid], "track": [track]}), user="uid", item="track")
+            model.recommend(pd.DataFrame({"uid": [uid], "track": [track]}), user="uid", item="track", unknown="raise")
     with pytest.raises(vaecf.InputError, match="items: nothing not in .*; correct the ids$"):
         model.similar("nothing")
     for items in (None, [[1, 2]]):

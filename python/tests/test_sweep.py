@@ -197,7 +197,7 @@ def test_lock_of_another_sweep_or_a_link_in_its_place_is_an_error(sweep, tmp_pat
     lock = tmp_path / "out" / "lock"
     with open(lock, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert sweep("--trials", "1", "--output", "out") == 2
+        assert sweep("--trials", "1", "--output", "out") == 3
     assert "another sweep is at work" in capsys.readouterr().err
     (tmp_path / "mine").write_text("mine")
     lock.unlink()

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import InputError, RunError, Stopped, install
+from .errors import Error, InputError, RunError, Stopped, install
 
 if TYPE_CHECKING:
     from .dataset import Dataset, HeldOut, ItemMatrix
@@ -49,6 +49,7 @@ _MODULES = {
 
 __all__ = [
     "Dataset",
+    "Error",
     "HeldOut",
     "InputError",
     "ItemMatrix",

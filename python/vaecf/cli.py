@@ -26,13 +26,14 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="vaecf", description="Works with the runs of vaecf_dist.")
+    parser = argparse.ArgumentParser(prog="vaecf", description="Works with the runs of vaecf_dist.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"vaecf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chosen = next((argument for argument in arguments if argument in COMMANDS), None)
     module = importlib.import_module(COMMANDS[chosen][0]) if chosen else None
     for name, (_, purpose) in COMMANDS.items():
-        command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        described = f"{purpose[0].upper()}{purpose[1:]}."
+        command = commands.add_parser(name, help=purpose, description=described, allow_abbrev=False)
         if name == chosen and module:
             module.add_arguments(command)
     options = parser.parse_args(arguments)
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with shown:
             return int(module.run(options)) if module else errors.INVALID
-    except (errors.InputError, errors.RunError, errors.Stopped) as error:
+    except errors.Error as error:
         print(f"vaecf: {errors.escape(str(error))}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt as interrupt:

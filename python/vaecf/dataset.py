@@ -82,7 +82,7 @@ def read_matrix(group: h5py.Group, columns: int) -> sp.csr_matrix:
 class ItemMatrix(sp.csr_matrix):  # type: ignore[misc]
     """A CSR matrix (users, items) that remembers the ids of its columns, also in slices of its rows.
 
-    Results of other operations are matrices without ids.
+    Results of other operations are matrices without ids. Multiply it with `@`.
     """
 
     item_id: np.ndarray[Any, Any] | None = None

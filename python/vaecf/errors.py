@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-DONE, FAILED, INVALID, STOPPED, INTERRUPTED = 0, 1, 2, 75, 130
+DONE, FAILED, INVALID, BUSY, STOPPED, INTERRUPTED = 0, 1, 2, 3, 75, 130
 
 
 def install(extra: str) -> str:
@@ -17,23 +17,32 @@ def install(extra: str) -> str:
     return f"pip install '{packages_distributions().get('vaecf', ['vaecf-dist'])[0]}[{extra}]'"
 
 
-class InputError(Exception):
+class Error(Exception):
+    """The base of all errors of this package."""
+
+    code = FAILED
+    """The exit code of a command that ends with this error."""
+    warnings: Sequence[str] = ()
+    """The warnings of vaecf_dist before the error."""
+
+
+class InputError(Error, ValueError):
     """Wrong usage, configuration or input: exit code 2. The message says what to do."""
 
     code = INVALID
-    warnings: Sequence[str] = ()
-    """The warnings of vaecf_dist before the error."""
 
 
-class RunError(Exception):
+class RunError(Error):
     """A run of vaecf_dist that failed: exit code 1, or a signal."""
 
-    code = FAILED
-    warnings: Sequence[str] = ()
-    """The warnings of vaecf_dist before the error."""
+
+class BusyError(RunError):
+    """A run that could not start now, and changed nothing: exit code 3. A folder or file is in use, or memory is not free."""
+
+    code = BUSY
 
 
-class Stopped(Exception):
+class Stopped(Error):
     """A run of vaecf_dist that was stopped on request, with a checkpoint: exit code 75."""
 
     code = STOPPED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,8 +108,13 @@ def count_of(value: Any, name: str, least: int) -> int:
     return int(value)
 
 
+def shown(ids: Sequence[str]) -> str:
+    """Returns the first of some ids, for messages."""
+    return ", ".join(ids[:5]) + ("" if len(ids) <= 5 else " ...")
+
+
 class IdLookup:
-    """The positions of ids. Unknown ids are skipped and listed by a warning, or an error."""
+    """The positions of ids. Unknown ids are skipped and counted by a warning, or an error."""
 
     def __init__(self, find: Callable[[list[str]], Array], ids: Array, where: object, unknown: str | None) -> None:
         """`find` returns the positions of texts among `ids`, -1 for others. `unknown`: skip or raise, or None if the caller
@@ -121,21 +126,20 @@ class IdLookup:
         self.size = len(ids)
         self.where = where
         self.skips = unknown == "skip"
-        self.advice = "correct the ids" + ("" if unknown is None else ', or skip some with unknown="skip"')
+        self.advice = "correct the ids" + (', or skip some with unknown="skip"' if unknown == "raise" else "")
 
     @classmethod
-    def of(cls, ids: Array, where: object, unknown: str | None) -> IdLookup:
-        """Returns that of any ids. Throws InputError if one occurs twice."""
+    def of(cls, ids: Array, where: object) -> IdLookup:
+        """Returns that of any ids, for which an unknown id is an error. Throws InputError if one occurs twice."""
         index = pd.Index([id_text(value) for value in np.asarray(ids).tolist()], dtype=object)
         if not index.is_unique:
             raise InputError(f"{index[index.duplicated()][0]} occurs twice in {where}; give each one once")
-        return cls(lambda texts: index.get_indexer(pd.Index(texts, dtype=object)), ids, where, unknown)
+        return cls(lambda texts: index.get_indexer(pd.Index(texts, dtype=object)), ids, where, None)
 
-    def positions(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
-        """Returns the positions of ids, -1 for unknown ones. `name`: the argument for messages.
+    def positions(self, ids: Iterable[Any], name: str, *, needed: bool = True, stacklevel: int = 4) -> Array:
+        """Returns the positions of ids, -1 for unknown ones. `name`: the argument for messages. `stacklevel`: of warnings.
 
-        Throws InputError if no id is known, or for an unknown id if those are not skipped. If ids are not `needed`,
-        unknown ones are always a warning.
+        Throws InputError for an unknown id if those are not skipped, and, if ids are `needed`, if no id is known.
         """
         texts = [id_text(value) for value in id_list(ids, name)]
         distinct = list(dict.fromkeys(texts))
@@ -143,20 +147,18 @@ class IdLookup:
         found = np.array([position_of[text] for text in texts], np.int64)
         missing = [text for text, position in position_of.items() if position < 0]
         if missing:
-            shown = ", ".join(missing[:5]) + ("" if len(missing) <= 5 else " ...")
             none = bool((found < 0).all())
-            if needed and (none or not self.skips):
-                raise InputError(f"{name}: {shown} not in {self.where}; {self.advice}")
-            text = f"{name}: skipped {len(missing)} unknown ids ({shown})"
+            if not self.skips or (needed and none):
+                raise InputError(f"{name}: {shown(missing)} not in {self.where}; {self.advice}")
+            text = f"{name}: skipped {len(missing)} unknown ids ({shown(missing)})"
             if none:
-                first = ", ".join(map(id_text, self.ids[:3].tolist()))
-                text = f"{name} has no effect, since none of its ids ({shown}) is in {self.where} ({first} ...)"
-            warnings.warn(text, stacklevel=4)
+                text += f"; none is in {self.where} ({', '.join(map(id_text, self.ids[:3].tolist()))} ...)"
+            warnings.warn(text, stacklevel=stacklevel)
         return np.asarray(found)
 
-    def known(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
+    def known(self, ids: Iterable[Any], name: str, *, needed: bool = True) -> Array:
         """Returns the positions of the known ids, as positions()."""
-        found = self.positions(ids, name, needed)
+        found = self.positions(ids, name, needed=needed)
         return found[found >= 0]
 
 
@@ -184,7 +186,7 @@ def read_events(
     values = np.ones(len(people)) if rating is None else _numbers(table, rating, complete)
     people, things, values = people[complete], things[complete], values[complete]
     if only is not None:
-        chosen = unique(IdLookup.of(names, "the table", "skip" if items.skips else "raise").known(only, "only"))
+        chosen = unique(IdLookup.of(names, "the table").known(only, "only"))
         rows = np.full(len(names), -1)
         rows[chosen] = np.arange(len(chosen))
         kept = rows[people] >= 0

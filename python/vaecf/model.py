@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from .categories import category_rows
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_values, titles_of
 from .errors import InputError
-from .ids import IdLookup, column_of, count_of, id_list, id_text, native_column, read_events, unique
+from .ids import IdLookup, column_of, count_of, id_list, id_text, native_column, read_events, shown, unique
 from .library import identity, load
 from .texts import local_path
 from .values import SEPARATOR, field_texts, python_values
@@ -73,28 +73,32 @@ class Model:
         """Returns the titles of items by their ids. Throws InputError if the model has no titles."""
         return titles_of(ids, self.item_id, self.item_title, self.path)
 
-    def histories(self, users: Iterable[Iterable[Any]], values: Iterable[Iterable[float]] | None = None) -> ItemMatrix:
+    def histories(
+        self,
+        users: Iterable[Iterable[Any]],
+        values: Iterable[Iterable[float]] | None = None,
+        *,
+        unknown: str = "skip",
+    ) -> ItemMatrix:
         """Returns the matrix (users, items) of lists of item ids.
 
         Ids are those of the source, as numbers or texts. `values`: for a model trained with weights, the play counts or
         ratings of these items, in lists like those of `users`; those of a repeated item are added. They become weights
-        as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. Throws
-        InputError for an unknown id, and if the values do not fit the items or the model.
+        as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. `unknown`:
+        skip ids that the model does not know, with a warning that counts them, or raise an InputError. Throws InputError
+        if the values do not fit the items or the model.
         """
         ids = [id_list(items, "each of the users") for items in users]
-        codes, texts = pd.factorize(np.array([id_text(item) for items in ids for item in items], dtype=object))
-        found = self._loaded.find(texts.tolist())
-        if (found < 0).any():
-            raise InputError(f"{self.path}: item {texts[np.argmin(found)]} is unknown; item_id lists the model's items")
-        lists = np.split(found[codes], np.cumsum([len(items) for items in ids], dtype=np.int64))[:-1]
-        numbers = [[1.0] * len(items) for items in lists] if values is None else [list(row) for row in values]
-        counts = [len(items) for items in lists]
+        counts = [len(items) for items in ids]
+        numbers = [[1.0] * count for count in counts] if values is None else [list(row) for row in values]
         if counts != [len(row) for row in numbers]:
             raise InputError("values must have a number for each item of each user")
-        row = np.repeat(np.arange(len(lists)), np.array(counts, np.int64))
-        indices = np.concatenate([np.empty(0, np.int32), *lists])
+        indices = self._items(unknown).positions(list(chain.from_iterable(ids)), "users", needed=False, stacklevel=3)
+        known = indices >= 0
+        row = np.repeat(np.arange(len(ids)), np.array(counts, np.int64))
         data = np.array(list(chain.from_iterable(numbers)), np.float64)
-        rows = sp.csr_matrix((data, (row, indices)), (len(lists), self.n_items))  # adds values of repeated items
+        shape = len(ids), self.n_items
+        rows = sp.csr_matrix((data[known], (row[known], indices[known])), shape)  # adds values of repeated items
         rows.data = np.ones(rows.nnz, np.float32) if values is None else self._weights_of(rows, "values")
         return item_matrix(rows, self.item_id)
 
@@ -111,14 +115,19 @@ class Model:
         return np.asarray(weights / means[row], np.float32)
 
     def user_features_of(
-        self, table: Any, user: str | int | None = None, users: Sequence[Any] | Array | None = None
+        self,
+        table: Any,
+        user: str | int | None = None,
+        users: Sequence[Any] | Array | None = None,
+        *,
+        unknown: str = "raise",
     ) -> sp.csr_matrix:
         """Returns the feature inputs (users, features) of the rows of a table of users.
 
         The table must have the columns that the dataset was prepared with. `user`, `users`: the name of its column of
-        ids, and the ids of the rows to return. Users with several rows have the values of all of them; those who are not
-        in the table have no features, and a warning counts them. Throws InputError if a column is missing, or if the
-        model was trained without features.
+        ids, and the ids of the rows to return. Users with several rows have the values of all of them. `unknown`: raise an
+        InputError for those who are not in the table, or skip them, who then have no features, with a warning that counts
+        them. Throws InputError also if a column is missing, or if the model was trained without features.
         """
         if self.n_user_features == 0:
             raise InputError(f"{self.path}: the model was trained without features; omit them")
@@ -127,10 +136,13 @@ class Model:
             rows_of: dict[str, list[int]] = {}
             for row, value in enumerate(column_of(table, user).tolist()):
                 rows_of.setdefault(id_text(value), []).append(row)
-            rows = [rows_of.get(id_text(value), []) for value in users]
-            missing = rows.count([])
+            texts = [id_text(value) for value in users]
+            rows = [rows_of.get(text, []) for text in texts]
+            missing = [text for text, found in zip(texts, rows, strict=True) if not found]
+            if missing and unknown != "skip":
+                raise InputError(f'users: {shown(missing)} not in the table; correct the ids, or skip some with unknown="skip"')
             if missing:
-                warnings.warn(f"{missing} users are not in the table; they have no features", stacklevel=3)
+                warnings.warn(f"{len(missing)} users are not in the table; they have no features", stacklevel=3)
         separator = str(self.config.get("data.source.users.value_separator", SEPARATOR))
         order = np.array([row for of_user in rows for row in of_user], np.int64)
         user_of = np.repeat(np.arange(len(rows)), [len(of_user) for of_user in rows])
@@ -178,19 +190,19 @@ class Model:
         self,
         histories: Any,
         k: int = 10,
+        *,
         user_features: Any = None,
         users: Sequence[Any] | Array | None = None,
         keep_seen: bool = False,
         titles: bool = False,
         include: Iterable[Any] | None = None,
         reasons: int = 0,
-        *,
         user: str | int | None = None,
         item: str | int | None = None,
         rating: str | int | None = None,
         only: Iterable[Any] | None = None,
         exclude: Mapping[Any, Iterable[Any]] | Iterable[Any] | None = None,
-        unknown: str = "raise",
+        unknown: str = "skip",
         at_most: tuple[Any, int] | None = None,
     ) -> pd.DataFrame:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
@@ -207,9 +219,9 @@ class Model:
         `include`: ids of the only items to recommend; default: all but new items. `exclude`: ids of items that are not
         recommended, or such ids by user. `at_most`: a Series or dict of categories by item id, such as genres, and the
         largest number of items of a category in a list. An item may have several: "A|B", a list, or repeated ids of a
-        Series; items without one are not limited. `unknown`: for ids that are missing, or not those of the model or
-        table: raise an InputError, or skip them with a warning that lists them. Those of `exclude` and `at_most` are
-        always skipped.
+        Series; items without one are not limited. `unknown`: skip ids that are missing, or that the model does not know, with
+        a warning that counts them, or raise an InputError. An unknown id in `only` is always an error, and so is it if no
+        id of `include`, or no item of a table, is known.
 
         `reasons`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
@@ -243,21 +255,21 @@ class Model:
                     stacklevel=2,
                 )
             if user_features is not None and not sp.issparse(user_features) and not isinstance(user_features, np.ndarray):
-                user_features = self.user_features_of(user_features, user, names)
+                user_features = self.user_features_of(user_features, user, names, unknown="skip")
         rows, wide = self._inputs(histories, user_features)
         if user is None:
             names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
             if len(names) != rows.shape[0]:
                 raise InputError(f"users must have one id per row of histories, {rows.shape[0]}, got {len(names)}")
             if only is not None:
-                chosen = unique(IdLookup.of(names, "users", unknown).known(only, "only"))
+                chosen = unique(IdLookup.of(names, "users").known(only, "only"))
                 rows, names, wide = rows[chosen], names[chosen], wide if wide is None else wide[chosen]
         included = None if include is None else lookup.known(include, "include")
         excluded, of_user = None, None
         if isinstance(exclude, Mapping):
             of_user = _excluded_of_user(exclude, lookup, names)
         elif exclude is not None:
-            excluded = lookup.known(exclude, "exclude", False)
+            excluded = lookup.known(exclude, "exclude", needed=False)
         lists = self._loaded.recommend(
             rows,
             wide,

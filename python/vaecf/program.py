@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shlex
@@ -11,12 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from . import errors
-from .errors import InputError, RunError, Stopped
+from . import __version__, errors
+from .errors import BusyError, InputError, RunError, Stopped
+from .files import file_version
 from .yaml_files import flatten, parse_yaml
 
 DEFAULT_MPIRUN = "mpirun --bind-to none --oversubscribe"
@@ -44,6 +47,28 @@ def find_program(program: str | Path | None = None) -> str:
         if found:
             return found
     raise InputError(f"{named or 'vaecf_dist'} does not exist; build it (launch/build), or set VAECF_PROGRAM to its path")
+
+
+@functools.cache
+def _version_of(program: str, _: Any) -> str:
+    """Returns the version that a program states; empty if it states none. The second argument changes with the file."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False)
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = re.match(r"vaecf_dist (\S+)", said.stdout)
+    return found[1] if found else ""
+
+
+def checked_program(program: str | Path | None = None) -> str:
+    """Returns the path that find_program() finds, and warns if that program's version is not the one of this package."""
+    found = find_program(program)
+    version = _version_of(found, file_version(found))
+    if version not in ("", __version__):
+        warnings.warn(
+            f"{found} is version {version}, but the package vaecf is {__version__}; install both of one version", stacklevel=3
+        )
+    return found
 
 
 def find_config(program: str, config: str) -> str:
@@ -139,9 +164,10 @@ def run_program(
     exception is raised. If this process is killed, the program is, too, or reads that its input is not complete. `watch`
     is called several times a second. An interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and
     raises KeyboardInterrupt after its end; a second one kills it. The end of this process stops it as an interrupt does.
-    Throws InputError for exit code 2, Stopped for 75, and RunError for others; the first and the last have the warnings.
+    Throws InputError for exit code 2, BusyError for 3, Stopped for 75, and RunError for others; all but Stopped have the
+    warnings.
     """
-    command = [*launcher(ranks, DEFAULT_MPIRUN), find_program(program), *arguments]
+    command = [*launcher(ranks, DEFAULT_MPIRUN), checked_program(program), *arguments]
     # Open MPI's mpirun passes USR1 on, but kills the ranks after INT.
     stop = signal.SIGKILL if feed is not None else signal.SIGUSR1 if ranks > 1 else signal.SIGINT
     environment = rank_environment(ranks, DEFAULT_MPIRUN)
@@ -185,8 +211,8 @@ def run_program(
         return texts[0], texts[1]
     if code == errors.STOPPED:
         raise Stopped(reason)
-    failure: InputError | RunError = InputError(reason)
-    if code != errors.INVALID:
+    failure: InputError | RunError = BusyError(reason) if code == errors.BUSY else InputError(reason)
+    if code not in (errors.INVALID, errors.BUSY):
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
         failure = RunError(f"vaecf_dist ended with {ended}: {reason}")
     failure.warnings = warnings_of("\n".join(re.findall(r"^warning: .*(?:\n[ ].*)*", texts[1], re.MULTILINE)))

@@ -20,7 +20,7 @@ from .commands.track import check, log_run
 from .dataset import Dataset, open_hdf5, read_attributes
 from .errors import InputError, RunError, Stopped
 from .events import Event, metric_value, parse_events, smallest_is_best
-from .program import find_program, resolved_config, run_program, settings_arguments, warnings_of
+from .program import checked_program, resolved_config, run_program, settings_arguments, warnings_of
 from .run import Run
 from .texts import local_path
 from .wording import TRAINING, training_words
@@ -105,7 +105,7 @@ def train(
         values.setdefault(key, value)
     arguments = settings_arguments({key: _text(value) for key, value in values.items()})
 
-    found = find_program(program)
+    found = checked_program(program)
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary) / "train.yaml"
         base.write_bytes((start.path / "config.yaml").read_bytes() if start else b"{}\n")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .errors import Stopped
 from .events import metric_value, read_events
 from .program import ending_with_python, message_of
 
@@ -27,14 +28,10 @@ def validations(events: Sequence[dict[str, Any]], metric: str) -> list[tuple[int
     return [(int(event.get("epoch", event.get("solution", 0))), value) for event, value in found if value is not None]
 
 
-class Stopped(Exception):
-    """The sweep was asked to stop, by Ctrl-C or SIGTERM."""
-
-
 @contextlib.contextmanager
 def stop_signals() -> Iterator[None]:
     def stop(*_: Any) -> None:
-        raise Stopped
+        raise Stopped("the sweep was stopped")
 
     before = {code: signal.signal(code, stop) for code in (signal.SIGINT, signal.SIGTERM)}
     try:

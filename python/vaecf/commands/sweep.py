@@ -18,19 +18,19 @@ from typing import Any
 import yaml
 
 from .. import errors
-from ..errors import InputError, install
+from ..errors import BusyError, InputError, Stopped, install
 from ..events import smallest_is_best
 from ..program import (
     DEFAULT_MPIRUN,
+    checked_program,
     find_config,
-    find_program,
     launcher,
     rank_environment,
     resolved_config,
     settings_arguments,
 )
 from ..search_space import Value, read_search, scalar, text_of
-from ..trial import Stopped, events_of, execute, failure, open_no_link, stop_signals, validations
+from ..trial import events_of, execute, failure, open_no_link, stop_signals, validations
 from ..yaml_files import flatten, load_yaml, nested
 
 
@@ -53,7 +53,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder}: another sweep is at work in this folder; use another --output") from None
+            raise BusyError(f"{folder}: another sweep is at work in this folder; use another --output") from None
         yield
 
 
@@ -67,7 +67,7 @@ class Sweep:
         self.optuna = optuna
         self.states = optuna.trial.TrialState
         self.options = options
-        self.program = find_program(options.program)
+        self.program = checked_program(options.program)
         self.command = launcher(options.ranks, options.mpirun)
         self.parameters = read_search(options.search)
         self.settings = self._settings()

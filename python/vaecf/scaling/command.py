@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import errors
 from ..errors import InputError
-from ..program import find_program, resolved_config
+from ..program import checked_program, resolved_config
 from ..yaml_files import flatten, load_yaml
 from .model import Link, Machine, ParallelConfig
 from .report import make_report
@@ -96,7 +96,7 @@ def parallel_config(config: Mapping[str, Any], ranks: list[int]) -> ParallelConf
 
 def _predict(options: argparse.Namespace) -> int:
     settings = [argument for value in options.set for argument in ("--set", value)]
-    config = resolved_config(find_program(options.program), options.path, settings)
+    config = resolved_config(checked_program(options.program), options.path, settings)
     machine = read_machine(options.predict)
     ranks = parse_ranks(options.ranks)
     parallel = parallel_config(config, ranks)
