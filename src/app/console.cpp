@@ -29,8 +29,10 @@ std::string output_of(const std::string& process) {
   return std::filesystem::read_symlink("/proc/" + process + "/fd/1", unknown).string();
 }
 
-/// Returns whether standard output appears on a terminal. mpirun connects each rank to a terminal of its own,
-/// so the first ancestor with another output counts, which is mpirun.
+}  // namespace
+
+// mpirun connects each rank to a terminal of its own, so the first ancestor with another output counts, which
+// is mpirun.
 bool appears_on_terminal() {
   if (isatty(STDOUT_FILENO) != 1) return false;
   if (!comm::launched_by_mpi()) return true;
@@ -40,8 +42,6 @@ bool appears_on_terminal() {
     output = output_of(format("{}", process));
   return output != own && (output.starts_with("/dev/pts/") || output.starts_with("/dev/tty"));
 }
-
-}  // namespace
 
 pid_t parent_of(pid_t process, const std::string& root) {
   // "PID (NAME) STATE PARENT ...", and the name may contain blanks.

@@ -68,6 +68,9 @@ struct Console {
 /// Returns the log and progress of a rank, on standard error; without output unless `prints`.
 Console make_console(Verbosity verbosity, bool prints = true);
 
+/// Returns whether standard output appears on a terminal, also under mpirun.
+bool appears_on_terminal();
+
 /// Writes to standard output, escaped if it is a terminal, and flushes it. Throws RunError on failure, for
 /// example on a full disk.
 void print(const std::string& text);

@@ -93,7 +93,7 @@ TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
       << tensors.substr(0, 1500);
   EXPECT_EQ(count(tensors, "xxh64 1"), 1);
 
-  const auto known = list_count(workspace.program("recommend small.yaml --quiet --top 2").out);
+  const auto known = list_count(workspace.program("recommend small.yaml --split test --quiet --top 2").out);
   const std::string item = known.begin()->second[0].substr(0, known.begin()->second[0].find(' '));
   workspace.write("people.csv", "user,age,country\nann,1,3\nbob,2,\neve,,\n");
   workspace.write("new.csv", "ann," + item + "\nbob,nowhere\neve," + item + "\n");

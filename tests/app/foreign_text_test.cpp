@@ -96,7 +96,7 @@ TEST_F(ForeignText, IsUnchangedInOutputThatIsNoTerminal) {
   workspace.succeed("prepare c.yaml --quiet");
   workspace.succeed("c.yaml --train --quiet");
   // Two items for each of two users.
-  EXPECT_EQ(count(workspace.succeed("recommend c.yaml --top 2 --titles").out, "i" + red), 4);
+  EXPECT_EQ(count(workspace.succeed("recommend c.yaml --split test --top 2 --titles").out, "i" + red), 4);
   expect_in(workspace.succeed("similar c.yaml --titles --item $'i\\e[31m0'").out,
             {"i" + red + "1", "title " + red + "1"});
   expect_in(workspace.succeed("inspect data.h5").out, {"n" + red});

@@ -100,7 +100,7 @@ def serving(emulated):
     """Returns the steps that use a trained model."""
     return [
         Step("config.yaml --test --per-user users.h5", emulated=emulated),
-        Step("recommend config.yaml --top 5", emulated=emulated),
+        Step("recommend config.yaml --split test --top 5", emulated=emulated),
         Step("recommend config.yaml --top 5 --split all --output all.h5 --set backend.threads=2", emulated=emulated),
         Step(f"similar --checkpoint {CHECKPOINT} --item 3 --item 17 --top 4"),
         Step(f"export {CHECKPOINT} --output model.safetensors"),
@@ -115,7 +115,7 @@ def models():
         for emulated in (False, True):
             yield training(name, settings | ALL_METRICS, 1, emulated, serving(emulated))
         for ranks in (2, 3):
-            yield training(name, settings, ranks, then=[Step("recommend config.yaml --output top.tsv", ranks)] if ranks == 2 else [])
+            yield training(name, settings, ranks, then=[Step("recommend config.yaml --split test --output top.tsv", ranks)] if ranks == 2 else [])
         yield training(name, settings, 2, True)
     for name, settings in TRAINED.items():
         bf16 = settings | {"train.precision": "bf16"}
@@ -153,7 +153,7 @@ def ranks_and_communication():
 def options_of_training():
     features = {"data.file": "../data/features.h5", "model.history_dropout": "0.1"}
     for emulated in (False, True):
-        yield training("features", features, 1, emulated, [Step("recommend config.yaml --top 5", emulated=emulated)])
+        yield training("features", features, 1, emulated, [Step("recommend config.yaml --split test --top 5", emulated=emulated)])
         yield training("features-bf16", features | {"train.precision": "bf16"}, 2, emulated)
         yield training("features-sharded", features | {"distributed.optimizer_state": "sharded"}, 3, emulated)
         yield training("no-hidden-layers", {"model.hidden": "[]"}, 1, emulated)
@@ -225,9 +225,9 @@ def recommending():
                             "some.txt": b"1\n2\n3\n4\n7\n", "none.txt": b"2\n"}
     kinds = "".join(f"{item},1999,{('a|b', 'b', 'c', '')[item % 4]}\n" for item in range(1, 100))
     files["kinds.csv"] = f"item,year,kinds\n{kinds}".encode()
-    ways = ["--titles --output top.csv", "--split train --keep-seen --output top.jsonl", "--split validation --output top.json",
+    ways = ["--split test --titles --output top.csv", "--split train --keep-seen --output top.jsonl", "--split validation --output top.json",
             "--input new.csv", "--input new.csv --format jsonl", "--user-features users.dat --top 3", "--split all --user 5 --user 7",
-            "--include some.txt --exclude none.txt", "--at-most kinds.csv 2 --category-column kinds", "--split all --users some.txt --output top.h5"]
+            "--split test --include some.txt --exclude none.txt", "--split test --at-most kinds.csv 2 --category-column kinds", "--split all --users some.txt --output top.h5"]
     steps = [Step("prepare config.yaml"), Step("config.yaml"), *[Step(f"recommend config.yaml {way}") for way in ways],
              Step("recommend config.yaml --split all --output ranks.tsv", 3), Step(f"similar --checkpoint {CHECKPOINT} --item 3 --titles --output like.tsv"),
              Step("evaluate data.h5 --lists top.csv --metrics ndcg@10,coverage@10 --per-user users.h5"),
@@ -242,7 +242,7 @@ def recommending():
     genres = {"ml/movies.dat": "".join(f"{item}::Title {item}::{'Drama|War' if item % 2 else 'Comedy'}\n" for item in range(1, 100)).encode()}
     for name, model in {"ease": {}, "ease_neighbors": {"model.ease.neighbors": "5"}, "mult_vae": {"model.type": "mult_vae"}}.items():
         model = {"model.type": "ease", "model.ease.l2": "50", "model.ease.feature_weight": "[0, 20]"} | model
-        steps = [Step("prepare config.yaml"), Step("config.yaml -v", 2), Step("config.yaml --test --per-user users.h5"), Step("recommend config.yaml --include some.txt")]
+        steps = [Step("prepare config.yaml"), Step("config.yaml -v", 2), Step("config.yaml --test --per-user users.h5"), Step("recommend config.yaml --split test --include some.txt")]
         yield Run(f"item-features-{name}", steps, configured(settings | of_items | model) | files | genres)
     several = {"data.prepare.user_features": "[tags]", "data.prepare.item_features": "[kinds]", "data.source.users.path": "tags.csv", "data.source.items.path": "kinds.csv",
                "data.source.users.value_separator": '","', "data.source.items.value_separator": '"/"'}

@@ -12,7 +12,7 @@ struct RecommendArguments {
   std::string input;            ///< file of user,item lines; empty: users of `split`
   std::string weight_column{};  ///< column of weights in `input`; empty: as in `data.source`
   std::string user_features;    ///< table of features of new users; empty: none
-  std::string split = "test";
+  std::string split = "all";
   std::vector<std::string> user;  ///< ids in the source of the only users
   std::string users;              ///< file of ids of the only users; both empty: all users
   int top = 10;

@@ -85,8 +85,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       "recommend the top items to users, with the source's ids; alone, or on all ranks under mpirun",
       "  vaecf_dist recommend configs/ml20m.yaml --top 10 --output top.tsv\n"
       "  vaecf_dist recommend --checkpoint best.h5 --input new_users.csv --output top.jsonl\n"
-      "  mpirun -np 4 vaecf_dist recommend configs/ml20m.yaml --split all \\\n"
-      "      --output all.h5",
+      "  mpirun -np 4 vaecf_dist recommend configs/ml20m.yaml --output all.h5",
       with(shared, run_recommend));
   RecommendArguments& arguments = *shared;
   add_served(command, line, arguments.checkpoint);
@@ -110,7 +109,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       command
           .add_option(
               "--split", arguments.split,
-              "users of the dataset, which must exist: train, validation, test, or all (each user once, with all interactions)")
+              "users of the dataset: all, each once and with all items; or train, validation or test, with their training or fold-in items")
           ->check(CLI::IsMember({"train", "validation", "test", "all"}))
           ->capture_default_str();
   input->excludes(split);

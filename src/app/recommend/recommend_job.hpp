@@ -108,9 +108,6 @@ class RecommendJob {
                          Context{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
                          checkpoint_, arguments_.reasons > 0);
     width_ = recommender_->list_length(choice_);
-    // Reasons take longer than recommendations, at least with networks.
-    block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width_ * (1 + choice_.reasons),
-                            choice_.reasons > 0 ? run::Recommender::batch_users : 2000);
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
       add_to_digest(target_users_.users.text(user));
@@ -128,6 +125,10 @@ class RecommendJob {
       throw InputError(format(
           "inputs differ from rank 0: {} here and {} there; pass the same files to all ranks", mine, first));
     }
+    show_first_users();
+    // Reasons take longer than recommendations, at least with networks.
+    block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width_ * (1 + choice_.reasons),
+                            choice_.reasons > 0 ? run::Recommender::batch_users : 2000);
     if (ranks_.rank() != 0) return;
     io::validate_output_path(arguments_.output, "--output",
                              {dataset_ ? dataset_->path() : "", config_, checkpoint_.path(), arguments_.input,
@@ -158,6 +159,7 @@ class RecommendJob {
     const std::int64_t by_features = grid_->data_parallel_ranks().all_reduce(by_features_);
     if (!output_) return;
     output_->commit();
+    log_users();
     if (by_features > 0) {
       console_.log.info("{} users have no known items; their recommendations are based on features alone",
                         by_features);
@@ -191,6 +193,34 @@ class RecommendJob {
     add_to_digest(rows.offsets);
     add_to_digest(rows.columns);
     add_to_digest(rows.values);
+  }
+
+  /// Returns whether the users are those of the dataset, and not chosen one by one.
+  bool takes_dataset_users() const { return dataset_ && arguments_.user.empty() && arguments_.users.empty(); }
+
+  /// Leaves all but the first ten users of a dataset out where the lists appear on a terminal. Collective.
+  void show_first_users() {
+    const bool short_lists = takes_dataset_users() && arguments_.output.empty();
+    const std::string where =
+        short_lists ? ranks_.broadcast_string(appears_on_terminal() ? "terminal" : "", 0) : "";
+    if (!where.empty()) users_.end = std::min<std::int64_t>(users_.end, 10);
+  }
+
+  /// Says which users have no list here: those who are not shown, and those whom `prepare` left out.
+  void log_users() const {
+    const std::int64_t all = target_users_.users.size();
+    if (users_.size() < all) {
+      console_.log.warn("shown are the first {} of {} users; --output FILE writes the lists of all",
+                        users_.size(), grouped(all));
+    }
+    const auto& attributes = dataset_ ? dataset_->attributes() : io::Attributes{};
+    const auto found = attributes.find("raw_users");
+    if (!takes_dataset_users() || arguments_.split != "all" || found == attributes.end()) return;
+    const auto* const of_source = std::get_if<std::int64_t>(&found->second);
+    if (of_source == nullptr || *of_source <= all) return;
+    console_.log.info(
+        "{} of {} users of the source are not in {}: prepare left them out, by data.prepare.min_user_items and the other filters; pass their items with --input",
+        grouped(*of_source - all), grouped(*of_source), dataset_->path());
   }
 
   /// Returns the users of model-parallel group `number` in the round that starts at user

@@ -260,10 +260,10 @@ TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
   std::vector<std::int64_t> chosen;
   std::unordered_set<std::int64_t> taken;
   // `end`: after an option with a file.
-  const auto add = [&](const std::string& option, const char* end, const FoundIds& ids) {
+  const auto add = [&](const std::string& option, const char* end, const FoundIds& ids, bool needs_all) {
     if (ids.positions.empty() && ids.unknown.count() == 0)
       throw InputError(format("{}: contains no id", option));
-    if (ids.positions.empty()) {
+    if (ids.positions.empty() || (needs_all && ids.unknown.count() > 0)) {
       throw InputError(format("{}{} {}: not among the {} {}; their ids are {} ...", option, end,
                               ids.unknown.text(), all.users.size(), all.description, first_ids(all.users)));
     }
@@ -276,14 +276,14 @@ TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
   };
   FoundIds named;
   for (const std::string& id : arguments.user) named.add(find(id), id);
-  if (!arguments.user.empty()) add("--user", "", named);
+  if (!arguments.user.empty()) add("--user", "", named, true);
   const std::string& list = arguments.users;
   if (!list.empty()) {
     const auto find_in = [&](const data::Table& row, std::size_t column) {
       const std::int64_t whole = find(row.remainder(column));
       return whole >= 0 ? whole : find(row.at(column));
     };
-    add(format("--users {}", list), ":", read_ids(list, source, "user", find_in));
+    add(format("--users {}", list), ":", read_ids(list, source, "user", find_in), false);
   }
   io::IdList ids = all.users.select(chosen);
   const auto shared = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));

@@ -55,7 +55,8 @@ TargetUsers make_target_users(const RecommendArguments& arguments, const data::S
                               data::DuplicateRule duplicates = data::DuplicateRule::first);
 
 /// Returns the users of --user and --users, in this order and each once. Logs unknown ids. Throws
-/// InputError if one of the two has no known id, or the file cannot be read. `source` describes its columns.
+/// InputError if an id of --user or all of --users are unknown, or the file cannot be read. `source`
+/// describes its columns.
 TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
                          const data::SourceOptions& source, Log& log);
 

@@ -153,6 +153,7 @@ PrepareReport prepare(const SourceOptions& given, const PrepareOptions& options,
   for (const auto& [key, value] : made_by) writer.set_attribute(key, value);
   writer.set_attribute("name", name);
   const std::unordered_set<std::int32_t> users_of_parts(split.users.begin(), split.users.end());
+  writer.set_attribute("raw_users", report.stages.front().users);
   writer.set_attribute("users", static_cast<std::int64_t>(users_of_parts.size()));
   writer.set_attribute("items", static_cast<std::int64_t>(split.items.size()));
   writer.set_attribute("interactions", rows.interactions());

@@ -76,7 +76,7 @@ TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsers) {
     const std::string settings = "plays.yaml --set model.type=" + model;
     workspace.succeed(settings + " --train --quiet");
     const std::string command = "recommend " + settings + " --top 24 ";
-    const std::string expected = workspace.succeed(command + "--quiet").out;
+    const std::string expected = workspace.succeed(command + "--split test --quiet").out;
     const std::string input = command + "--input plays.csv ";
     const Result weighted = workspace.succeed(input + "--interaction-weight-column plays");
     expect_in(weighted.err, {"plays.csv: weights are those of column plays (log1p)"});
@@ -124,7 +124,8 @@ TEST_F(Weights, InputInTheFormatOfTheSourceIsWeighedAsByPrepare) {
   workspace.write("input.csv", input);
   const Result given = workspace.succeed("recommend c.yaml --input input.csv --top 20");
   expect_in(given.err, {"input.csv: weights are those of column plays"});
-  expect_same_lists(given.out, workspace.succeed("recommend c.yaml --top 20 --quiet").out, "sum");
+  expect_same_lists(given.out, workspace.succeed("recommend c.yaml --split test --top 20 --quiet").out,
+                    "sum");
 }
 
 TEST_F(Weights, RepeatedItemsAreInTheOrderOfTheirTimes) {
