@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import warnings
@@ -30,7 +31,8 @@ FEATURES = {"users": "data.prepare.user_features", "items": "data.prepare.item_f
 TEXT_KEYS = ("format", "file", "separator", "header", "quotes")
 """The keys that say how a text file is read."""
 
-MARK = "# Written by vaecf.prepare, which replaces this file.\n"
+MARK = "# Written by prepare, which replaces this file.\n"
+"""The first line of a configuration beside a dataset; `vaecf_dist prepare --file` writes and replaces it, too."""
 
 
 def prepare(
@@ -74,7 +76,7 @@ def prepare(
     if config == path:
         raise InputError(f"{path}: a dataset cannot end in .yaml; choose a name such as {path.stem}.h5")
     if config.exists() and not config.read_bytes().startswith(MARK.encode()):
-        raise InputError(f"{config} was not written by vaecf.prepare; choose another file=, or move it away")
+        raise InputError(f"{config} was not written by prepare; choose another file=, or move it away")
     if title is not None and items is None:
         raise InputError("title= is a column of the table items=; give both")
     given = {
@@ -155,12 +157,18 @@ def prepare(
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    config.write_text(MARK + _yaml(values), encoding="utf-8")
+    config.write_text(MARK + _yaml(_from_any_folder(values)), encoding="utf-8")
     # A column of text has ids of text; in a text file, these may be the header.
     shown = [text for text in warnings_of(log) if not (feed and TEXT_ID.match(text))]
     for text in [*unused, *combined(shown)]:
         warnings.warn(python_words(text, folder), stacklevel=2)
     return Dataset(path)
+
+
+def _from_any_folder(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns keys with absolute paths, with which a configuration works in any folder."""
+    paths = {"data.file", *(f"data.source.{part}path" for part in ("", "users.", "items."))}
+    return {key: os.path.abspath(value) if key in paths and value not in ("-", None) else value for key, value in values.items()}
 
 
 def _location(parts: Sequence[Any]) -> dict[str, Any]:

@@ -24,16 +24,10 @@ constexpr const char* footer =
     "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
     "  mpirun -np 2 --bind-to none vaecf_dist configs/quickstart.yaml\n"
     "  vaecf_dist recommend configs/quickstart.yaml --top 10\n"
-    "Exit codes: 0: done; 1: failed while running; 2: invalid usage, configuration or input; "
+    "Exit codes: 0: done; 1: failed while running, or the answer no; 2: invalid usage, configuration or input; "
+    "3: cannot start now, nothing was changed: a folder or file is in use, or memory is not free; try again; "
     "75: stopped on request (signal USR1) with a checkpoint; continue with --resume auto.\n"
     "VAECF_PROGRESS=bar, lines or none selects how progress is shown: by default a bar on a terminal, lines elsewhere.";
-
-void add_set(CLI::App& app, CommandLine& line) {
-  app.add_option("--set", line.overrides,
-                 "override one configuration key, e.g. --set train.epochs=2; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-}
 
 /// Throws InputError if an option has an empty value: usually an unset variable of a script, which must not
 /// have the same effect as omitting the option.
@@ -46,6 +40,16 @@ void refuse_empty_values(const CLI::App& app) {
     }
   }
   for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
+}
+
+/// Throws InputError if the first word is the name of an option of runs, which is no command.
+void refuse_reserved_word(int argc, const char* const* argv) {
+  if (argc < 2) return;
+  const std::string word = argv[1];
+  if (word != "train" && word != "test" && word != "benchmark") return;
+  const std::string config = argc > 2 && *argv[2] != '-' ? argv[2] : "CONFIG.yaml";
+  throw InputError(
+      format("{}: is not a command; write vaecf_dist {} --{} (see vaecf_dist --help)", word, config, word));
 }
 
 /// Throws InputError if the first argument that is no option is neither a command nor a file, but close to
@@ -71,6 +75,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw InputError(
         "scaling: is not a command of this program; launch/scaling CONFIG --ranks 1,2,4 measures and predicts, and vaecf scaling FOLDER (python/) writes a report again");
   }
+  refuse_reserved_word(argc, argv);
   CommandLine line;
   bool help_config = false;
   bool config_schema = false;
@@ -153,6 +158,18 @@ std::function<std::string(const std::string& text)> integer_check(std::uint64_t 
     if (stop == end && error == std::errc() && value >= min && value <= max) return std::string();
     return format("must be an integer from {} to {}, got {}", min, max, text);
   };
+}
+
+void add_set(CLI::App& app, CommandLine& line) {
+  app.add_option("--set", line.overrides,
+                 "override one configuration key, e.g. --set train.epochs=2; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_replace(CLI::App& command, bool& replace) {
+  command.add_flag("--replace", replace,
+                   "overwrite the file even if it is not an intact dataset of prepare or synthesize");
 }
 
 void add_top(CLI::App& command, int& top, const char* description) {

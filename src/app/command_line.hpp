@@ -76,6 +76,10 @@ void add_config(CLI::App& app, CommandLine& line, bool required);
 /// Returns a check for CLI::Option::check() of integers from `min` to `max`. CLI11's own prints limits with
 /// 300 digits, and converts -1 to the largest unsigned number.
 std::function<std::string(const std::string& text)> integer_check(std::uint64_t min, std::uint64_t max);
+/// Adds --set.
+void add_set(CLI::App& app, CommandLine& line);
+/// Adds --replace.
+void add_replace(CLI::App& command, bool& replace);
 /// Adds --top, the number of items in a list.
 void add_top(CLI::App& command, int& top, const char* description);
 /// Adds --output, for which - means standard output: an empty path.

@@ -301,8 +301,17 @@ class Reader {
   std::set<std::string> layer_;                // keys set in the current layer
 };
 
+bool is_map(const std::string& text) {
+  try {
+    const YAML::Node document = YAML::Load(text);
+    return document.IsMap() || document.IsNull();
+  } catch (const YAML::Exception&) {
+    return false;
+  }
+}
+
 /// Returns the contents of a configuration file. Throws InputError if it cannot be read, is larger than 1
-/// MiB, or contains a zero byte.
+/// MiB, contains a zero byte, or is rather a file of events, by its name and content.
 std::string file_text(const std::string& path) {
   constexpr std::size_t max_bytes = std::size_t{1} << 20;
   std::string text(max_bytes + 1, '\0');
@@ -318,9 +327,17 @@ std::string file_text(const std::string& path) {
     }
     throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(error)));
   }
-  if (text.size() > max_bytes || text.find('\0') != std::string::npos) {
+  const bool large = text.size() > max_bytes, binary = text.find('\0') != std::string::npos;
+  const fs::path end = fs::path(path).extension();
+  const bool table = end == ".csv" || end == ".tsv" || end == ".jsonl" || end == ".ndjson";
+  if (end != ".yaml" && end != ".yml" && !binary && (table || large || !is_map(text))) {
+    throw InputError(format(
+        "{0}: is not a configuration; to prepare a file of events: vaecf_dist prepare {0} --file data/{1}.h5",
+        path, fs::path(path).stem().string()));
+  }
+  if (large || binary) {
     throw InputError(format("{}: not a configuration ({}); use a YAML file such as configs/ml1m.yaml", path,
-                            text.size() > max_bytes ? "larger than 1 MiB" : "binary"));
+                            large ? "larger than 1 MiB" : "binary"));
   }
   return text;
 }

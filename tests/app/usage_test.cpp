@@ -71,6 +71,12 @@ TEST_F(Usage, MistypedCommandsAreRefusedWithASuggestion) {
   workspace.refuse("inspekt", "train.epochs must be at least 1");
   workspace.refuse("other", "cannot read the configuration other");
   workspace.refuse("scaling runs/scaling-ml20m", "launch/scaling CONFIG --ranks 1,2,4");
+  // Reserved, also if there is such a file.
+  workspace.write("train", "name: x\n");
+  workspace.refuse("train x.yaml", "train: is not a command; write vaecf_dist x.yaml --train (see");
+  workspace.refuse("test", "test: is not a command; write vaecf_dist CONFIG.yaml --test (see");
+  workspace.refuse("benchmark -v",
+                   "benchmark: is not a command; write vaecf_dist CONFIG.yaml --benchmark (see");
 }
 
 TEST_F(Usage, PrintConfigPrintsEveryKeyAsResolvedAndRunsNothing) {
