@@ -156,6 +156,7 @@ run_job() {
   fi
   case $status in
     75) again 'stopped on request' ;;
+    3) again 'could not start now' ;;
     0 | 2) ;;
     # A preempted job that was killed before it wrote a checkpoint is requeued, too.
     *) if preempted; then again 'preempted'; elif lost_node "$status"; then again 'a rank or its node is lost'; fi ;;

@@ -155,9 +155,9 @@ double missing_memory(double bytes) {
   return memory.total > 0 ? std::max(0.0, bytes - static_cast<double>(memory.available)) : 0.0;
 }
 
-InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice) {
+BusyError memory_error(const std::string& what, double bytes, double missing, const std::string& advice) {
   constexpr double gib = 1073741824.0;
-  return InputError(
+  return BusyError(
       format("{} takes {:.1f} GiB per host, {:.1f} GiB more than are free; "
              "start fewer ranks per host, use larger hosts, or set {}",
              what, bytes / gib, missing / gib, advice));

@@ -11,7 +11,7 @@ namespace vaecf::run {
 /// on its host, or on its GPU, where an eighth is kept for operations.
 double memory_of_parameters(const Context& context);
 
-/// Throws InputError on the affected ranks if a model that is solved does not fit into memory.
+/// Throws BusyError on the affected ranks if a model that is solved does not fit into memory.
 void require_memory_to_solve(const models::SolvedKind& kind, const Run& run);
 
 /// The memory of a rank that is trained by steps.

@@ -117,9 +117,9 @@ void plan_memory(const Run& run, int item_slices) {
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
-  throw InputError(format("{} needs {:.0f} MiB{} per rank, but {:.0f} MiB are free; {}",
-                          vaecf::to_string(run.options.model.type), needed / mib,
-                          on_gpu ? " of GPU memory" : "", free / mib, fits));
+  throw BusyError(format("{} needs {:.0f} MiB{} per rank, but {:.0f} MiB are free; {}",
+                         vaecf::to_string(run.options.model.type), needed / mib,
+                         on_gpu ? " of GPU memory" : "", free / mib, fits));
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ TEST_F(Outputs, LockedFileIsInUseAndNeverToBeReplaced) {
     const Result result = workspace.bash(
         "before=$(sha256sum " + file + "); export HDF5_USE_FILE_LOCKING=TRUE; flock " + file + " $PROGRAM " +
         arguments + "; code=$?; [ \"$(sha256sum " + file + ")\" = \"$before\" ] || echo changed; exit $code");
-    expect_refused(result, file + ": is in use by another process");
+    expect_refused(result, file + ": is in use by another process", 3);
     for (const char* advice : {"replace", "damaged", "create", "prepare"})
       EXPECT_EQ(count(result.err, advice), 0) << result.err;
   }

@@ -12,6 +12,7 @@ enum class ExitCode : int {
   done = 0,
   failed = 1,     ///< run-time error
   bad_input = 2,  ///< wrong usage, configuration or input
+  busy = 3,       ///< could not start now, and nothing was changed; the same command may succeed later
   stopped = 75,   ///< stopped on request with a checkpoint written; resubmit the job to continue
 };
 
@@ -35,6 +36,9 @@ class Error : public std::runtime_error {
 class InputError : public Error {
  public:
   explicit InputError(const std::string& message) : Error(ExitCode::bad_input, message) {}
+
+ protected:
+  InputError(ExitCode code, const std::string& message) : Error(code, message) {}
 };
 
 /// An error at run time, for example a full disk or a loss that is NaN or infinite.

@@ -16,7 +16,7 @@ enum class FailureCode {
   stalled,    ///< a rank made no progress
   memory,     ///< not enough memory
   disk,       ///< a file cannot be written or read
-  busy,       ///< a file or folder is in use by another process
+  busy,       ///< a file or folder is in use by another process, or memory is not free
   input       ///< an InputError
 };
 
@@ -35,10 +35,11 @@ class CausedError : public RunError {
   FailureCode cause_;
 };
 
-/// An error that ends when another process closes a file or leaves a folder.
+/// An input that cannot be used now, but perhaps later: a folder or file in use, or memory that is not free.
+/// Nothing was changed.
 class BusyError : public InputError {
  public:
-  using InputError::InputError;
+  explicit BusyError(const std::string& message) : InputError(ExitCode::busy, message) {}
 };
 
 /// Returns the code of an exception, by its type.

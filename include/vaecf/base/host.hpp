@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/error.hpp>
+#include <vaecf/base/failure.hpp>
 
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ inline double free_memory_bytes() {
 double missing_memory(double bytes);
 /// Returns the error that `what` takes `bytes` on a host, of which `missing` are not free; `advice` is a
 /// setting to use instead.
-InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice);
+BusyError memory_error(const std::string& what, double bytes, double missing, const std::string& advice);
 
 /// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
 double peak_memory_mib();

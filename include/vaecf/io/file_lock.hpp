@@ -41,7 +41,7 @@ class DirectoryLock {
 
   /// Holds no lock.
   DirectoryLock() = default;
-  /// Acquires the lock. Blocks for up to `timeout`. Throws InputError, which names the current holder, on
+  /// Acquires the lock. Blocks for up to `timeout`. Throws BusyError, which names the current holder, on
   /// timeout, and InputError if the file cannot be opened. If the file system does not support locks, the
   /// object holds none.
   explicit DirectoryLock(const std::string& folder, std::chrono::milliseconds timeout);

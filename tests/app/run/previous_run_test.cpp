@@ -57,7 +57,7 @@ TEST_F(PreviousRun, IsMovedByOneOfTwoStartsAtOnce) {
                                        until_first_epoch +
                                        "kill -USR1 $first $second 2>/dev/null\n"
                                        "wait -n; echo \"stopped $?\"");
-  EXPECT_EQ(result.out, "refused 2\nstopped 75\n")
+  EXPECT_EQ(result.out, "refused 3\nstopped 75\n")
       << workspace.read("first.err") << workspace.read("second.err");
   const std::string both = workspace.read("first.err") + workspace.read("second.err");
   EXPECT_EQ(count(both, "runs/small: another run is using this folder (process "), 1) << both;
@@ -72,7 +72,7 @@ TEST_F(PreviousRun, HasNoFolderMadeInItWhileItIsLocked) {
   const Result result = workspace.bash(
       "mv runs/small/checkpoints moved\n"
       "flock runs/small/.lock $PROGRAM small.yaml --train --quiet; echo \"code $?\"");
-  EXPECT_EQ(result.out, "code 2\n") << result.err;
+  EXPECT_EQ(result.out, "code 3\n") << result.err;
   expect_in(result.err, {"runs/small: another run is using this folder ("});
   EXPECT_FALSE(workspace.exists("runs/small/checkpoints"));
 }

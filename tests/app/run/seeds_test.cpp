@@ -152,7 +152,7 @@ TEST_F(Seeds, AFolderInUseIsAnErrorBeforeAnyWork) {
       "done\n"
       "$PROGRAM small.yaml --seeds 2 --quiet; echo \"seeds $?\"\n"
       "kill -USR1 $job; wait $job; echo \"code $?\"");
-  EXPECT_EQ(result.out, "seeds 2\ncode 75\n") << result.err;
+  EXPECT_EQ(result.out, "seeds 3\ncode 75\n") << result.err;
   expect_in(result.err, {"runs/small-2: another run is using this folder (process "});
   EXPECT_EQ(workspace.events("start", "small-1"), 1);
   EXPECT_FALSE(workspace.exists("runs/small-1.1"));

@@ -110,7 +110,7 @@ TEST_F(Stop, SecondRunInTheSameFolderIsAnError) {
                             "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
                             "$PROGRAM small.yaml --test --quiet > test.out; echo \"test $?\"\n"
                             "kill -USR1 $job");
-  EXPECT_EQ(result.out, "second 2\ntest 0\ncode 75\n") << result.err;
+  EXPECT_EQ(result.out, "second 3\ntest 0\ncode 75\n") << result.err;
   EXPECT_EQ(count(result.err, "runs/small: another run is using this folder (process "), 1) << result.err;
   workspace.succeed("small.yaml --train --quiet");
 }
