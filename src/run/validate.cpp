@@ -1,3 +1,4 @@
+#include <vaecf/base/failure.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/comm/collective_checks.hpp>
