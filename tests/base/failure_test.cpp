@@ -20,12 +20,14 @@ TEST(FailureCodes, FollowFromTheTypeOfTheException) {
 
 TEST(FailureCodes, AreThrownAgainWithTheirExitCode) {
   for (const auto& [code, name] : enum_names<FailureCode>) {
-    const bool of_input = code == FailureCode::input || code == FailureCode::busy;
+    const ExitCode expected = code == FailureCode::input  ? ExitCode::bad_input
+                              : code == FailureCode::busy ? ExitCode::busy
+                                                          : ExitCode::failed;
     try {
       throw_on_all_ranks(code, "message");
     } catch (const Error& error) {
       EXPECT_EQ(failure_code(error), code) << name;
-      EXPECT_EQ(error.code(), of_input ? ExitCode::bad_input : ExitCode::failed) << name;
+      EXPECT_EQ(error.code(), expected) << name;
       EXPECT_TRUE(error.on_all_ranks()) << name;
       EXPECT_STREQ(error.what(), "message");
     }
