@@ -19,11 +19,12 @@ void make_run_with_features(const TempWorkspace& workspace) {
       "0.01}/' small.yaml");
 }
 
-/// Returns the items of each user in order, as "item score".
+/// Returns the items of each user in order, as "item score", without digits that depend on the users of a
+/// batch.
 std::map<std::string, std::vector<std::string>> list_count(const std::string& tsv) {
   std::map<std::string, std::vector<std::string>> lists;
   for (const Recommended& line : lines_of(tsv))
-    lists[line.user].push_back(line.item + " " + std::to_string(line.score));
+    lists[line.user].push_back(format("{} {:.4f}", line.item, line.score));
   return lists;
 }
 
