@@ -96,7 +96,7 @@ part_runs() {
   data runs ml20m || return
   # A checkpoint every 50 epochs would measure the disk.
   whole_run '400 epochs of ml20m-nvidia' ml20m-nvidia "$root/configs/ml20m-nvidia.yaml" "data.file=$work/ml20m.h5" \
-    run.checkpoint_every=0
+    run.checkpoint_every=never
 }
 
 part_inverse() {
@@ -122,7 +122,7 @@ part_kernels() {
     if ! step "$name" 120 ncu --target-processes all --clock-control none --cache-control none --launch-skip 1000 \
       --launch-count 160 --csv --page raw --print-units base --kernel-name-base demangled \
       --metrics gpu__time_duration.sum,dram__bytes.sum --log-file "$work/logs/$name.csv" "${on_gpu[@]}" \
-      --set train.precision=bf16 --set "train.batch_size=$batch" --set backend.cuda_graph=off --set train.epochs=1 \
+      --set train.precision=bf16 --set "train.batch_size=$batch" --set backend.cuda_graph=false --set train.epochs=1 \
       --set benchmark.seconds=1 --set benchmark.warm_up_seconds=0 --set benchmark.evaluate=false "$work/ml20m.yaml" \
       --benchmark; then
       missed kernels "batch $batch" "$name"

@@ -364,7 +364,7 @@ def test_configuration_may_have_dotted_keys_and_lists_in_any_notation(tmp_path, 
         printed = subprocess.run([program, *arguments, "--print-config"], check=True, capture_output=True, text=True)
         return flatten(parse_yaml(printed.stdout))
 
-    own = ["--set", "model.ease.dropout=0.25", "--set", "run.checkpoint_every=0", "--set", "run.directory=out"]
+    own = ["--set", "model.ease.dropout=0.25", "--set", "run.checkpoint_every=never", "--set", "run.directory=out"]
     assert resolved("out/best.yaml") == resolved("c.yaml", *own, "--set", "name=trial-0000")
     assert len(flatten(load_yaml(tmp_path / "out" / "best.yaml"))) < 20  # not every key
 

@@ -119,7 +119,7 @@ def test_warnings_of_the_program_are_warnings(space: Path) -> None:
         ({"settings": {"train.epohs": 3}}, "train.epohs is not a key"),
         ({"epochs": 3, "settings": {"train.epochs": 3}}, "train.epochs is also given by an argument"),
         ({"settings": {"data.file": "x"}}, "data.file is also given"),
-        ({"settings": {"train.patience": 3, "validation.every": 0}}, "^train.patience counts validations"),
+        ({"settings": {"train.patience": 3, "validation.every": "never"}}, "^train.patience counts validations"),
         ({"settings": {"zzz.y": 'a: "b"'}}, "^zzz.y is not a key; the attribute config of a vaecf.Run has all keys$"),
         ({"model": "eese"}, "^model= must be one of"),
         ({"epochs": 0}, "^epochs= must be at least 1, got \"0\"$"),

@@ -166,7 +166,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
   const models::Kind* kind = models::find_kind(text("model_type"));
   if (const auto* solved = kind == nullptr ? nullptr : kind->solved()) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
-    for (const auto& [name, value] : solved->search({}, models::SolvedKind::Purpose::run)->values(0))
+    for (const auto& [name, value] : solved->search({}, models::SolvedKind::Purpose::run, false)->values(0))
       if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name.c_str()));
     if (text("select") != "last")
       out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));

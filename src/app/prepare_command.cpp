@@ -50,8 +50,8 @@ void check_unused(const config::Config& config, Log& log) {
     throw InputError(format(
         "{}: {} is {}, but no ratings are read; {}", place->second, place->first, options.min_rating,
         data::formats_that_use("rating_column").find(source.format) == std::string::npos
-            ? format("data.source.format: {} has none, so set {}: 0", source.format, place->first)
-            : "set data.source.rating_column to the column of ratings, or data.prepare.min_rating to 0"));
+            ? format("data.source.format: {} has none, so set {}: null", source.format, place->first)
+            : "set data.source.rating_column to the column of ratings, or data.prepare.min_rating to null"));
   }
   const std::vector<std::string> unused = unused_keys(config, config::Command::prepare);
   for (const std::string& key : unused) {

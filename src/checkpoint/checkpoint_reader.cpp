@@ -97,6 +97,7 @@ void CheckpointReader::restore(training::Trainer& trainer) {
       read(name, stored, write, tensors.begin);
     });
   }
+  trainer.restore_annealing(state_.annealing_epochs);
   trainer.restore_progress(
       state_.updates_done, state_.users_seen,
       {static_cast<float>(state_.loss_scale), static_cast<std::int32_t>(state_.loss_scale_good_steps)});

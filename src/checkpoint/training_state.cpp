@@ -26,6 +26,7 @@ void each_attribute(State& state, bool with_features, Visit&& visit) {
   visit("best_metric", state.best_metric);
   visit("best_epoch", state.best_epoch);
   visit("patience_count", state.validations_since_best);
+  visit("annealing_epochs", state.annealing_epochs);
   visit("loss_scale", state.loss_scale);
   visit("loss_scale_good_steps", state.loss_scale_good_steps);
   visit("select", state.select);
@@ -61,6 +62,7 @@ void require_sense(const std::string& path, const TrainingState& state) {
   }
   require(state.users_seen >= 0, "users_seen");
   require(state.best_epoch <= state.epoch, "best_epoch");
+  require(state.annealing_epochs >= 0.0 && std::isfinite(state.annealing_epochs), "annealing_epochs");
   require(state.loss_scale >= 0.0 && state.loss_scale <= double{device::LossScale::max_scale}, "loss_scale");
   require(
       state.loss_scale_good_steps >= 0 && state.loss_scale_good_steps < device::LossScale::growth_interval,

@@ -3,6 +3,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <array>
 #include <cstdlib>
 #include <sstream>
 
@@ -37,22 +38,26 @@ std::string heading(const std::string& path, const char* mark = "") {
   return format("{:{}}{}{}:", "", 2 * depth, mark, path.substr(path.rfind('.') + 1));
 }
 
-/// Returns false for an unset choice without a default, and for unset keys of mutually exclusive ones;
-/// these read 0, which is not a valid value in a file.
+/// Returns false for an unset key of mutually exclusive ones: it reads 0, which is not a valid value in a
+/// file.
 bool has_value(const std::vector<Key>& keys, const Key& key, const Config& config) {
-  const bool optional = key.path == "data.source.format" || !key.exclusive_in.empty();
   const auto chosen = [&](const Key& other) {
     return other.exclusive_in == key.exclusive_in && other.is_set(config);
   };
-  return !optional || key.is_set(config) ||
+  return key.exclusive_in.empty() || key.is_set(config) ||
          (key.section_shorthand && std::none_of(keys.begin(), keys.end(), chosen));
 }
 
 /// Returns "type, limits", worded as in error messages.
 std::string limits(const Key& key) {
-  if (key.rule.empty()) return key.type_name;
+  if (key.rule.empty()) return key.words + key.type_name;
   const bool names_type = key.rule.starts_with("one of ") || key.rule.starts_with("a ");
-  return names_type ? key.rule : format("{}, {}", key.type_name, key.rule);
+  return key.words + (names_type ? key.rule : format("{}, {}", key.type_name, key.rule));
+}
+
+/// Returns the description of a key with its values.
+std::string explain(const Key& key) {
+  return format("{}{} ({})", is_experimental(key.path) ? "experimental; " : "", key.doc, limits(key));
 }
 
 /// Writes `keys` as YAML. With `explained`, adds descriptions, and keys without a value as comments.
@@ -69,7 +74,7 @@ std::string write_keys(const std::vector<Key>& keys, const Config& config, bool 
     }
     before = key.path;
     const std::string line = valued ? heading(key.path) + " " + key.write(config) : heading(key.path, "# ");
-    out += explained ? format("{:<{}}# {} ({})\n", line, comment_column, key.doc, limits(key)) : line + "\n";
+    out += explained ? format("{:<{}}# {}\n", line, comment_column, explain(key)) : line + "\n";
   }
   return out;
 }
@@ -156,6 +161,12 @@ bool must_match_on_resume(const std::string& path) {
          path == "data" || path == "data.virtual_shards";
 }
 
+bool is_experimental(std::string_view path) {
+  constexpr std::array sections = {"backend.", "benchmark.", "distributed.parameter_server.",
+                                   "model.autoencoder.", "model.ease.kept_weight"};
+  return std::ranges::any_of(sections, [&](const char* section) { return path.starts_with(section); });
+}
+
 std::string dump(const Config& config) {
   return write_keys(all_keys(), config, false);
 }
@@ -188,7 +199,7 @@ std::string schema_json() {
       if (!schema.contains(place)) schema[place] = section;
     }
     io::Json& entry = schema[schema_place(key.path)];
-    entry["description"] = format("{} ({})", key.doc, limits(key));
+    entry["description"] = explain(key);
     entry.update(key.schema);
     if (has_value(keys, key, Config{})) entry["default"] = json_of(YAML::Load(key.write(Config{})));
   }

@@ -18,13 +18,6 @@
 // The constraints on values of single keys; general ones are in keys/constraints.hpp.
 namespace vaecf::config {
 
-/// Limits the norm such that its square is a finite, normal fp32 number.
-inline auto clip_norm() {
-  return keys::Constraint{"0, or between 1e-15 and 1e15",
-                          [](double norm) { return norm == 0.0 || (norm >= 1e-15 && norm <= 1e15); },
-                          io::Json{{"anyOf", {{{"const", 0}}, {{"minimum", 1e-15}, {"maximum", 1e15}}}}}};
-}
-
 /// The name of a run is also the name of its folder.
 inline auto folder_name() {
   return keys::Constraint{"a folder name without \"/\"",

@@ -21,6 +21,9 @@ inline std::string section_of(const models::Kind& kind) {
 /// Returns all keys in the order of dump() and reference_yaml(); the keys of a section are adjacent.
 std::vector<Key> all_keys();
 
+/// Returns whether a minor version may change the key `path` (docs/STABILITY.md).
+bool is_experimental(std::string_view path);
+
 /// Returns whether models of type `type` use the key `path`, perhaps with other values of other keys.
 /// Baselines use the keys of models that are solved.
 bool is_used(const std::string& path, models::ModelType type);

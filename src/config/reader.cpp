@@ -150,7 +150,7 @@ class Reader {
     if (validation.every == 0) {
       fail(
           "train.patience",
-          "train.patience counts validations, but validation.every is 0; set validation.every to at least 1");
+          "train.patience counts validations, but validation.every is never; set validation.every to at least 1");
     }
     if (validation.select == "last") {
       fail("train.patience",
@@ -234,9 +234,11 @@ class Reader {
     try {
       key.read(config_, node);
     } catch (const keys::WrongType&) {
-      throw InputError(format("{}: {} must be {}, got {}", where, key.path, key.type_name, quote(node)));
+      throw InputError(
+          format("{}: {} must be {}{}, got {}", where, key.path, key.words, key.type_name, quote(node)));
     } catch (const keys::OutOfRange& error) {
-      throw InputError(format("{}: {} must be {}, got {}", where, key.path, error.limit, quote(node)));
+      throw InputError(
+          format("{}: {} must be {}{}, got {}", where, key.path, key.words, error.limit, quote(node)));
     }
     places_[key.path] = where;
     layer_.insert(key.path);

@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 
 namespace vaecf::keys {
 namespace {
@@ -36,8 +37,8 @@ bool is_scalar(const YAML::Node& node) {
   return node.IsScalar();
 }
 
-bool is_null(const YAML::Node& node) {
-  return node.IsNull();
+bool is_word_node(const YAML::Node& node, std::string_view word) {
+  return word == "null" ? node.IsNull() : node.IsScalar() && node.Scalar() == word;
 }
 
 void read_elements(const YAML::Node& node, const std::function<void(const YAML::Node&)>& read) {
@@ -61,6 +62,22 @@ const std::string& read_text(const YAML::Node& node) {
   const std::string& text = scalar(node);
   if (text.find('\0') != std::string::npos) throw OutOfRange{"a string without a zero byte"};
   return text;
+}
+
+std::string read_word(const YAML::Node& node, bool is_switch) {
+  if (node.IsNull()) return "null";
+  const std::string& text = read_text(node);
+  if (!is_switch) return text;
+  constexpr std::array on = {"true", "True", "TRUE", "on", "On", "ON", "yes", "Yes", "YES"};
+  constexpr std::array off = {"false", "False", "FALSE", "off", "Off", "OFF", "no", "No", "NO"};
+  if (std::ranges::find(on, text) != on.end()) return "true";
+  return std::ranges::find(off, text) != off.end() ? "false" : text;
+}
+
+io::Json schema_of_word(std::string_view word) {
+  if (word == "null") return nullptr;
+  if (word == "true" || word == "false") return word == "true";
+  return word;
 }
 
 std::string write_text(const std::string& text) {

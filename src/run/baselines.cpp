@@ -28,11 +28,10 @@ double memory_of_rank(comm::Communicator& ranks) {
 
 /// Returns the solutions to choose from on the validation users; without such users, only the first one.
 std::unique_ptr<models::Search> search_of(const models::SolvedKind& kind, const Run& run) {
-  using Purpose = models::SolvedKind::Purpose;
-  const bool can_choose = run.dataset.rows("validation/fold_in") > 0 &&
-                          run.dataset.entries("validation/held_out") > 0 &&
-                          run.options.validation.select != "last";
-  return kind.search(run.options.model, can_choose ? Purpose::baseline_of_many : Purpose::baseline_of_one);
+  const bool compares = run.dataset.rows("validation/fold_in") > 0 &&
+                        run.dataset.entries("validation/held_out") > 0 &&
+                        run.options.validation.select != "last";
+  return kind.search(run.options.model, models::SolvedKind::Purpose::baseline, compares);
 }
 
 /// Solves and evaluates a baseline: the best of its solutions on the validation users, if there are several.

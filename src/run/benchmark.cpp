@@ -23,7 +23,7 @@ double median(std::vector<double> values) {
   return n == 0 ? 0.0 : 0.5 * (values[(n - 1) / 2] + values[n / 2]);
 }
 
-constexpr double mib = 1048576.0;
+constexpr double bytes_per_mib = 1048576.0;
 constexpr std::int64_t min_warm_up_steps = 12;
 constexpr std::int64_t min_steps = 20;
 constexpr std::int64_t steps_by_phase = 40;
@@ -48,8 +48,8 @@ class BenchmarkRun {
     if (run_.options.benchmark.evaluate) measure_evaluation();
     result_.comm_volume = trainer_.facts().comm_volume;
     result_.peak_memory_mib = slowest(peak_memory_mib());
-    result_.peak_device_mib = slowest(static_cast<double>(run_.device.facts().peak_bytes) / mib);
-    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / mib);
+    result_.peak_device_mib = slowest(static_cast<double>(run_.device.facts().peak_bytes) / bytes_per_mib);
+    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / bytes_per_mib);
     // These measurements come last, since they allocate memory, which would change the peaks above.
     const std::int64_t spare = host_memory().available / 2 / run_.communicator.local_size();
     run_.communicator.barrier();
@@ -93,7 +93,7 @@ class BenchmarkRun {
         .set("optimizer_state", to_string(run_.options.distributed.optimizer))
         .set("wire", to_string(run_.options.distributed.comm_dtype))
         .set("overlap", training.overlaps)
-        .set("bucket_bytes", mib * run_.options.distributed.bucket_mib)
+        .set("bucket_bytes", bytes_per_mib * run_.options.distributed.bucket_mib)
         .set("virtual_shards", run_.options.data.virtual_shards)
         .set("item_slices", std::int64_t{run_.item_slices()})
         .set("model_parallel_groups", std::int64_t{run_.model_parallel_groups()})
@@ -115,9 +115,9 @@ class BenchmarkRun {
         .set("memory_bytes_per_second", 1e9 * result_.memory_gbytes)
         .set("memory_peak_bytes_per_second", 1e9 * result_.memory_rate_gbytes)
         .set("memory_share", result_.memory_share())
-        .set("peak_memory_bytes", mib * result_.peak_memory_mib)
-        .set("peak_device_bytes", mib * result_.peak_device_mib)
-        .set("data_memory_bytes", mib * result_.data_memory_mib);
+        .set("peak_memory_bytes", bytes_per_mib * result_.peak_memory_mib)
+        .set("peak_device_bytes", bytes_per_mib * result_.peak_device_mib)
+        .set("data_memory_bytes", bytes_per_mib * result_.data_memory_mib);
     if (result_.evaluation_users > 0) {
       event.set("evaluation_users", result_.evaluation_users)
           .set("evaluation_seconds", 1e-3 * result_.evaluation_milliseconds)

@@ -62,11 +62,15 @@ std::vector<std::int64_t> best_of_log(const config::TrainingConfig& options, con
   return all;
 }
 
+std::unique_ptr<models::Search> search_of(const Run& run) {
+  return kind_of_run(run).search(run.options.model, models::SolvedKind::Purpose::run,
+                                 selection_of(run) != "last");
+}
+
 /// One call of solve(). In the state, an epoch is a solution.
 class SolveRun {
  public:
-  explicit SolveRun(const Run& run)
-      : run_(run), search_(kind_of_run(run).search(run.options.model, models::SolvedKind::Purpose::run)) {
+  explicit SolveRun(const Run& run) : run_(run), search_(search_of(run)) {
     run.communicator.activity().enter(Phase::loading);
     if (validates(run)) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
     state_.describe(run, run.options, run.dataset, run.configuration_text, selection_of(run));
@@ -225,14 +229,14 @@ class SolveRun {
 }  // namespace
 
 std::string solutions_text(const Run& run, std::int64_t done) {
-  const auto search = kind_of_run(run).search(run.options.model, models::SolvedKind::Purpose::run);
+  const auto search = search_of(run);
   return format("{} {} and {} evaluations to compute", search->computed(done), search->unit(),
                 validates(run) ? search->size() - done : 0);
 }
 
 void validate_solve(const Run& run) {
   const models::SolvedKind& kind = kind_of_run(run);
-  const std::int64_t solutions = kind.search(run.options.model, models::SolvedKind::Purpose::run)->size();
+  const std::int64_t solutions = search_of(run)->size();
   const char* obstacle = run.options.validation.select == "last" ? "validation.select is last"
                          : run.options.validation.every == 0     ? "validation.every is 0"
                          : !validates(run) ? "the dataset has no validation users with a target"

@@ -256,7 +256,7 @@ class TrainingRun {
     const double kl = sums[1] / users;
     // The decay term is that of the weights at the end of the epoch, which avoids a pass over them per step.
     const double decay = run_.options.train.weight_decay > 0.0
-                             ? run_.options.train.weight_decay * trainer_->sum_of_squares()
+                             ? 0.5 * run_.options.train.weight_decay * trainer_->sum_of_squares()
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
     // With a KL weight per user, the event has the mean weight of a unit of KL.
@@ -313,6 +313,7 @@ class TrainingRun {
   void save(checkpoint::CheckpointRole role) {
     state_.updates_done = trainer_->updates_done();
     state_.users_seen = trainer_->users_seen();
+    state_.annealing_epochs = trainer_->annealing().automatic_epochs();
     state_.loss_scale = 0.0;
     state_.loss_scale_good_steps = 0;
     if (run_.device.facts().precision == device::Precision::fp16) {

@@ -18,9 +18,9 @@ namespace vaecf::training {
 /// updates, and passes the rule to the device in device::StepParams.
 class Optimizer {
  public:
-  /// Allocates the moments of `elements` elements. `weight_decay` is lambda of the loss term lambda * sum
-  /// ||W||^2. Gradients with a larger L2 norm than `clip_norm` are scaled down to it; 0 disables clipping.
-  /// `device` must outlive this object.
+  /// Allocates the moments of `elements` elements. `weight_decay` is lambda of the loss term lambda / 2
+  /// * sum ||W||^2, as in PyTorch. Gradients with a larger L2 norm than `clip_norm` are scaled down to it; 0
+  /// disables clipping. `device` must outlive this object.
   Optimizer(const config::OptimizerOptions& options, double weight_decay, device::Device& device,
             std::int64_t elements, double clip_norm = 0.0)
       : options_(options),
@@ -47,7 +47,7 @@ class Optimizer {
     rule.beta2 = static_cast<float>(options_.beta2);
     rule.epsilon = static_cast<float>(options_.epsilon);
     rule.gradient_scale = static_cast<float>(1.0 / static_cast<double>(users));
-    rule.decay = static_cast<float>(2.0 * weight_decay_);
+    rule.decay = static_cast<float>(weight_decay_);
     rule.clip_norm = static_cast<float>(clip_norm_);
     return rule;
   }

@@ -45,7 +45,8 @@ Trainer::Trainer(const Context& context, const config::TrainingConfig& options,
       sampling_threads_(sampling_threads(context)),
       parameter_groups_(models::trained_kind_of(options.model.type).passes(options.model)),
       timer_(context.device, false),
-      annealing_(options.train.annealing, sampler_.steps_per_epoch()) {
+      annealing_(options.train.annealing, options.train.annealing.automatic_epochs(options.train.epochs),
+                 sampler_.steps_per_epoch()) {
   const bool servers = options.distributed.strategy == comm::StrategyKind::parameter_server;
   const int owners = servers ? options.distributed.servers : context.communicator.size();
   data_ = std::make_unique<TrainingData>(context.device, dataset, shards_.rows_of(owned_), options.model,
@@ -126,6 +127,10 @@ double Trainer::beta() const {
   const models::TrainedKind& kind = models::trained_kind_of(options_.model.type);
   if (kind.kl_term() == models::TrainedKind::KlTerm::of_model) return kind.kl_weight(options_.model);
   return annealing_.beta(updates_done_, users_seen_);
+}
+
+void Trainer::restore_annealing(double automatic_epochs) {
+  annealing_ = Annealing(options_.train.annealing, automatic_epochs, sampler_.steps_per_epoch());
 }
 
 void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {

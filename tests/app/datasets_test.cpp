@@ -16,9 +16,10 @@ using TestUsers = SmallRun;
 /// Writes ratings of users 1 to 20, and c.yaml, which prepares out/made.h5 from them.
 void write_ratings(const TempWorkspace& workspace) {
   workspace.write("ratings.csv", made_ratings(20));
-  workspace.write("c.yaml",
-                  "data: {file: out/made.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
-                  "{min_user_items: 1, validation_users: 1, test_users: 1}}\n");
+  workspace.write(
+      "c.yaml",
+      "data: {file: out/made.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
+      "{split: liang2018, min_rating: 4, min_user_items: 1, validation_users: 1, test_users: 1}}\n");
 }
 
 /// A test with the files of write_ratings().
@@ -101,7 +102,7 @@ TEST_F(Prepare, KeysWhoseEffectIsMissingAreErrors) {
            {"c.yaml --set data.prepare.time_quantiles=[0.5,0.9]", time},
            {"d.yaml --set data.prepare.min_rating=4", "no ratings are read; set data.source.rating_column"},
            {"d.yaml --set 'data.source={format: adjacency, path: list.txt}' --set data.prepare.min_rating=1",
-            "data.source.format: adjacency has none, so set data.prepare.min_rating: 0"}})
+            "data.source.format: adjacency has none, so set data.prepare.min_rating: null"}})
     workspace.refuse("prepare --quiet " + settings, message);
   EXPECT_EQ(workspace.succeed("prepare d.yaml").out.find("rating >="), std::string::npos);
   workspace.succeed("prepare d.yaml --set data.prepare.min_rating=0");
@@ -337,7 +338,7 @@ TEST_F(TestUsers, TestUsersWithoutTargetsAreAnError) {
   workspace.write("pairs.csv", lines);
   const std::string few =
       "small.yaml --set 'data={file: few.h5, source: {format: delimited, path: pairs.csv}, prepare: "
-      "{min_rating: 0, min_user_items: 0, validation_users: 10, test_users: 10}}'";
+      "{split: liang2018, min_user_items: 0, validation_users: 10, test_users: 10}}'";
   workspace.succeed("prepare " + few);
   workspace.refuse(few + " --quiet", "none of its test users has a held-out item");
   EXPECT_FALSE(workspace.exists("runs/small/metrics.jsonl"));

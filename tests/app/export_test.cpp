@@ -59,7 +59,7 @@ TEST_F(Export, ScoresEqualThoseOfRecommend) {
                                   "autoencoder --set model.autoencoder.activation=identity",
                                   "ease --set model.ease.relax=0.4",
                                   "ease --set model.ease.neighbors=9 --set model.ease.relax=1",
-                                  "item_knn --set model.item_knn.neighbors=0",
+                                  "item_knn --set model.item_knn.neighbors=all",
                                   "ease --set model.low_rank.factors=4",
                                   "item_knn --set model.low_rank.factors=4 --set model.low_rank.power=0.2"};
   testing::for_each_kind([&](const models::Kind& kind) { all.push_back(kind.name()); });
@@ -92,12 +92,13 @@ TEST_F(Export, NonUtf8IdsAreExportedToSafetensorsOnly) {
       ratings += "u" + std::to_string(user) + "," + item + "\n";
   }
   workspace.write("ratings.csv", ratings);
-  workspace.write("odd.yaml",
-                  "name: odd\n"
-                  "data: {file: odd.h5, source: {format: delimited, path: ratings.csv, user_column: user, "
-                  "item_column: item}, prepare: {validation_users: 2, test_users: 2}}\n"
-                  "model: {hidden: [4], latent: 2}\n"
-                  "train: {epochs: 1, batch_size: 8}\n");
+  workspace.write(
+      "odd.yaml",
+      "name: odd\n"
+      "data: {file: odd.h5, source: {format: delimited, path: ratings.csv, user_column: user, "
+      "item_column: item}, prepare: {split: liang2018, min_user_items: 5, validation_users: 2, test_users: 2}}\n"
+      "model: {hidden: [4], latent: 2}\n"
+      "train: {epochs: 1, batch_size: 8}\n");
   workspace.succeed("prepare odd.yaml --quiet");
   workspace.succeed("odd.yaml --train --quiet");
   const std::string command = "export runs/odd/checkpoints/best.h5 --quiet --output ";

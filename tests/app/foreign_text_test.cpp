@@ -37,7 +37,7 @@ class ForeignText : public ProgramTest {
         "c.yaml",
         "name: \"n\\e[31m\"\n"
         "data: {file: data.h5, virtual_shards: 2, source: {format: movielens_csv, path: ratings.csv}, "
-        "prepare: {min_user_items: 1, validation_users: 2, test_users: 2}}\n"
+        "prepare: {split: liang2018, min_rating: 4, min_user_items: 1, validation_users: 2, test_users: 2}}\n"
         "model: {hidden: [4], latent: 2}\n"
         "train: {epochs: 1, batch_size: 8, annealing: {steps: 2}}\n"
         "evaluation: {metrics: [ndcg@2]}\nvalidation: {select: ndcg@2}\n"

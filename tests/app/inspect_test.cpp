@@ -42,7 +42,7 @@ TEST_F(Inspect, DistinguishesDatasetsAndCheckpoints) {
 }
 
 TEST_F(Inspect, OmitsTheMetricWithoutValidation) {
-  workspace.succeed("small.yaml --train --quiet --set validation.every=0");
+  workspace.succeed("small.yaml --train --quiet --set validation.every=never");
   expect_in(workspace.program("inspect runs/small/checkpoints/best.h5").out,
             {"best: always the last epoch\n"});
 }

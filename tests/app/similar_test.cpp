@@ -114,12 +114,13 @@ TEST_F(SimilarItems, LowerColumnWinsTiesAndTitlesAreAdded) {
   }
   workspace.write("ratings.csv", ratings);
   workspace.write("movies.csv", movies);
-  workspace.write("titled.yaml",
-                  "name: titled\n"
-                  "data: {file: t.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
-                  "{validation_users: 4, test_users: 4}}\n"
-                  "model: {type: item_knn}\n"
-                  "evaluation: {metrics: [ndcg@2]}\nvalidation: {select: ndcg@2}\n");
+  workspace.write(
+      "titled.yaml",
+      "name: titled\n"
+      "data: {file: t.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
+      "{split: liang2018, min_rating: 4, min_user_items: 5, validation_users: 4, test_users: 4}}\n"
+      "model: {type: item_knn}\n"
+      "evaluation: {metrics: [ndcg@2]}\nvalidation: {select: ndcg@2}\n");
   workspace.succeed("prepare titled.yaml --quiet");
   workspace.succeed("titled.yaml --train --quiet");
   const auto ids = io::CheckpointFile(workspace.path("runs/titled/checkpoints/best.h5")).dataset().item_ids;

@@ -14,11 +14,12 @@ class StandardInput : public ProgramTest {
   StandardInput() {
     workspace.write("stdin", made_ratings(20));
     workspace.write("titles.csv", "movieId,title\n1,One\n");
-    workspace.write("c.yaml",
-                    "data: {file: out/made.h5, source: {format: delimited, path: \"-\", user_column: userId, "
-                    "item_column: movieId, rating_column: rating,\n  items: {path: titles.csv, item_column: "
-                    "movieId, title_column: title}},\n  prepare: {min_user_items: 1, validation_users: 1, "
-                    "test_users: 1}}\n");
+    workspace.write(
+        "c.yaml",
+        "data: {file: out/made.h5, source: {format: delimited, path: \"-\", user_column: userId, "
+        "item_column: movieId, rating_column: rating,\n  items: {path: titles.csv, item_column: "
+        "movieId, title_column: title}},\n  prepare: {split: liang2018, min_rating: 4, min_user_items: 1, validation_users: 1, "
+        "test_users: 1}}\n");
   }
   Result pipe(const std::string& command, const std::string& arguments = "") const {
     return workspace.bash(command + " | $PROGRAM prepare c.yaml " + arguments);

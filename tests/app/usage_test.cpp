@@ -83,7 +83,7 @@ TEST_F(Usage, PrintConfigPrintsEveryKeyAsResolvedAndRunsNothing) {
   workspace.write("c.yaml", "name: x\ntrain: {batch_size: 40}\n");
   const Result result = workspace.program("c.yaml --print-config --set train.epochs=3");
   EXPECT_EQ(result.code, 0) << result.err;
-  expect_in(result.out, {"name: \"x\"\n", "  epochs: 3\n", "  batch_size: 40\n", "  patience: 0\n"});
+  expect_in(result.out, {"name: \"x\"\n", "  epochs: 3\n", "  batch_size: 40\n", "  patience: never\n"});
   EXPECT_FALSE(std::filesystem::exists(workspace.path("runs")));
   workspace.refuse("c.yaml --print-config --set train.epochs=many", "train.epochs");
   EXPECT_EQ(workspace

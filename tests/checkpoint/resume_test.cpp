@@ -64,10 +64,33 @@ const ResumeCase resumed_settings[] = {
      2,
      {"evaluation.metrics=[mean_popularity@5]", "validation.select=mean_popularity@5"}},
     {"last_is_best", 2, {"validation.select=last"}},
-    {"no_validation", 2, {"validation.every=0"}},
+    {"no_validation", 2, {"validation.every=never"}},
     {"momentum", 2, {"train.optimizer.type=rmsprop", "train.optimizer.momentum=0.5"}},
 };
 INSTANTIATE_TEST_SUITE_P(Settings, ResumeOf, ::testing::ValuesIn(resumed_settings), name_of);
+
+// T of a run of 3 epochs is 12 epochs; a run of 5 epochs from the start has another.
+TEST_F(Resume, AutomaticAnnealingKeepsItsTWhenThereAreMoreEpochs) {
+  options_.train.annealing = {};
+  ASSERT_EQ(options_.train.annealing.epochs, config::AnnealingOptions::automatic);
+  run(1, "again");
+  EXPECT_DOUBLE_EQ(
+      io::CheckpointFile(checkpoints("again") + "/best.h5").attribute<double>("annealing_epochs"), 12.0);
+  options_.train.epochs = 5;
+  run(1, "again", "auto");
+  const auto betas = [&](const std::string& name) {
+    std::vector<double> all;
+    for (const io::Json& event : events_in(folder(name), "epoch"))
+      all.push_back(io::get_number(event, "beta"));
+    return all;
+  };
+  run(1, "anew");
+  EXPECT_NE(betas("again"), betas("anew"));
+  options_.train.annealing = {.epochs = 12.0};
+  run(1, "given");
+  for (std::size_t epoch = 0; epoch < 5; ++epoch)
+    EXPECT_DOUBLE_EQ(betas("again").at(epoch), betas("given").at(epoch)) << epoch;
+}
 
 // Several ranks stop when they synchronize, which they do at the end of an epoch.
 TEST_F(Resume, StoppedRunThatKeepsOneOrAllFilesContinues) {

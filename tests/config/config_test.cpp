@@ -81,10 +81,10 @@ TEST(Config, CheckpointEveryAndAnnealingHaveExactlyOneUnit) {
       every("run: {checkpoint_every: 2, keep_checkpoints: 3}", {"run.checkpoint_every.minutes=0.5"});
   EXPECT_EQ(minutes.minutes, 0.5);
   EXPECT_EQ(minutes.epochs, 0);
-  for (const char* text : {"run: {checkpoint_every: 0}", "run: {checkpoint_every: auto}",
+  for (const char* text : {"run: {checkpoint_every: never}", "run: {checkpoint_every: auto}",
                            "run: {checkpoint_every: {minutes: 1.5}}"})
     EXPECT_TRUE(differences(read(text), parse(dump(read(text)), "dump")).empty()) << text;
-  EXPECT_EQ(read("").options.train.annealing.steps, 200000);
+  EXPECT_EQ(read("").options.train.annealing.epochs, AnnealingOptions::automatic);
   const Config epochs = read("train: {annealing: {cap: 0.1, epochs: 30}}");
   EXPECT_EQ(epochs.options.train.annealing.epochs, 30);
   EXPECT_EQ(epochs.options.train.annealing.steps, 0);
@@ -98,11 +98,67 @@ TEST(Config, KlWeightOfRecVaeIsANumberOrNull) {
   expect_in(off.text, {"beta: null"});
 }
 
+TEST(Config, WordsStandForWhatIsNoNumber) {
+  for (const auto& [key, word] :
+       std::vector<std::pair<std::string, std::string>>{{"train.patience", "never"},
+                                                        {"validation.every", "never"},
+                                                        {"run.checkpoint_every.epochs", "never"},
+                                                        {"train.clip_gradient_norm", "null"},
+                                                        {"model.low_rank.keep", "null"},
+                                                        {"model.ease.neighbors", "all"},
+                                                        {"model.item_knn.neighbors", "all"},
+                                                        {"backend.threads", "auto"},
+                                                        {"data.prepare.memory_gib", "auto"},
+                                                        {"data.prepare.feature_buckets", "auto"},
+                                                        {"train.annealing.epochs", "auto"}}) {
+    SCOPED_TRACE(key);
+    const std::string leaf = key.substr(key.rfind('.') + 1);
+    const Config config = read("", {key + "=3", key + "=" + word});
+    expect_in(config.text, {leaf + ": " + word + "\n"});
+    EXPECT_TRUE(differences(read(config.text), config).empty());
+    expect_in(refusal("", {key + "=0"}), {key + " must be ", word + " or ", "got \"0\""});
+  }
+  EXPECT_EQ(read("", {"model.low_rank.factors=0"}).options.model.low_rank.factors,
+            std::vector<std::int64_t>{0})
+      << "a number of factors";
+  EXPECT_EQ(read("", {"data.prepare.min_rating=0"}).prepare.min_rating, 0.0);
+  EXPECT_EQ(read("data.prepare: {min_rating: null, validation_users: auto}").prepare.validation_users,
+            data::PrepareOptions::automatic);
+}
+
+TEST(Config, SwitchesAreReadAsByYaml11AndNothingElseIs) {
+  const auto overlap = [](const std::string& word) {
+    return read("distributed: {overlap: " + word + "}").options.distributed.overlap;
+  };
+  for (const char* word : {"true", "on", "yes", "On", "YES"}) EXPECT_EQ(overlap(word), Toggle::on) << word;
+  for (const char* word : {"false", "off", "no", "Off", "NO"}) EXPECT_EQ(overlap(word), Toggle::off) << word;
+  EXPECT_EQ(overlap("auto"), Toggle::automatic);
+  EXPECT_TRUE(read("data: {source: {header: yes}}").source.header);
+  EXPECT_FALSE(read("data: {source: {header: off}}").source.header);
+  EXPECT_EQ(read("data: {source: {rating_column: on}}").source.rating_column, "on");
+  EXPECT_EQ(read("name: no").options.name, "no");
+  expect_in(refusal("train: {precision: no}"), {"train.precision must be one of auto, fp32"});
+}
+
+TEST(Config, PathsAndColumnsThatAreNotSetAreNull) {
+  const Config plain = read("");
+  for (const Key& key : all_keys()) {
+    if (key.schema.dump().find("\"string\"") == std::string::npos || key.words != "null or ") continue;
+    SCOPED_TRACE(key.path);
+    EXPECT_EQ(key.write(plain), key.path.ends_with("value_separator") ? "\"|\"" : "null");
+    expect_in(refusal("", {key.path + "="}), {"null or "});
+    const std::string set = key.path == "data.source.format" ? "msd" : "x";
+    EXPECT_EQ(key.write(read("", {key.path + "=" + set, key.path + "=null"})), "null");
+  }
+  expect_in(refusal("data: {source: {time_column: ''}}"),
+            {"data.source.time_column must be null or not empty, got \"\""});
+}
+
 TEST(Config, OverridesAreYaml) {
   const Config config =
       read("train: {epochs: 9}\ndata: {source: {validation_path: x}}",
-           {"train.epochs=2", "model.hidden=[32, 16]", "name=a=b",
-            "data.source.validation_path=", "train.optimizer={type: sgd, learning_rate: 0.5}"});
+           {"train.epochs=2", "model.hidden=[32, 16]", "name=a=b", "data.source.validation_path=null",
+            "train.optimizer={type: sgd, learning_rate: 0.5}"});
   EXPECT_EQ(config.options.train.epochs, 2);
   EXPECT_EQ(config.options.model.hidden, (std::vector<std::int64_t>{32, 16}));
   EXPECT_EQ(config.options.name, "a=b");
@@ -127,11 +183,12 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
            "1: train.optimiser is not a key (did you mean train.optimizer?)"},
           {"train.optimiser.type: adam\n",
            "1: train.optimiser.type is not a key (did you mean train.optimizer.type?)"},
-          {"run: {checkpoint_every: -1}", "1: run.checkpoint_every.epochs must be at least 0, got \"-1\""},
+          {"run: {checkpoint_every: -1}",
+           "1: run.checkpoint_every.epochs must be auto or never or at least 1, got \"-1\""},
           {"run:\n  checkpoint_every:\n    steps: 5\n    minutes: 7\n",
            "4: run.checkpoint_every must have exactly one of epochs, steps, minutes, got steps and minutes"},
           {"run: {checkpoint_every: often}",
-           "1: run.checkpoint_every.epochs must be auto or an integer, got \"often\""},
+           "1: run.checkpoint_every.epochs must be auto or never or an integer, got \"often\""},
           {"train: {batch_size: many}", "1: train.batch_size must be an integer, got \"many\""},
           {"train: {batch_size: [1, 2]}", "1: train.batch_size must be an integer, got [\"1\", \"2\"]"},
           {"train: {batch_size: }", "1: train.batch_size must be an integer, got nothing"},
@@ -139,13 +196,13 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
           {"model: {dropout: .nan}", "1: model.dropout must be a number, got \".nan\""},
           {"model: {hidden: 600}", "1: model.hidden must be a list of integers, got \"600\""},
           {"model: {hidden: &h [*h]}", "1: model.hidden must be a list of integers, got [a list]"},
-          {"data: {source: {header: yes}}", "1: data.source.header must be true or false, got \"yes\""},
+          {"data: {source: {header: y}}", "1: data.source.header must be true or false, got \"y\""},
           {"train: 5", "1: train must be a section of keys, got \"5\""},
           {"train: {annealing: 5}", "1: train.annealing must be a section of keys, got \"5\""},
           {"- a\n- b\n",
            "1: not a configuration: must contain keys with values, got [\"a\", \"b\"]; use a YAML file such as "
            "configs/ml1m.yaml"},
-          {"model: {recvae: {beta: 0}}", "1: model.recvae.beta must be greater than 0, got \"0\""},
+          {"model: {recvae: {beta: 0}}", "1: model.recvae.beta must be null or greater than 0, got \"0\""},
           {"train:\n  batch_size: 0", "2: train.batch_size must be at least 1, got \"0\""},
           {"model: {dropout: 1.0}", "1: model.dropout must be at least 0 and below 1, got \"1.0\""},
           {"data: {prepare: {seed: 4294967296}}",
@@ -157,7 +214,8 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
            "1: train.precision must be one of auto, fp32, bf16, fp16, tf32, bf16x3, got \"int8\""},
           {"model: {type: vae}",
            "1: model.type must be one of " + names_of<models::ModelType>() + ", got \"vae\""},
-          {"backend: {cuda_graph: true}", "1: backend.cuda_graph must be one of auto, on, off, got \"true\""},
+          {"backend: {cuda_graph: always}",
+           "1: backend.cuda_graph must be one of auto, true, false, got \"always\""},
           {"train:\n  epochs: 2\n  epochs: 3\n", "3: train.epochs is set twice; remove one"},
           {"train: {epochs: 2}\nname: x\ntrain: {patience: 3}\n", "3: train is set twice; remove one"},
           {"train.epochs: 3\ntrain: {epochs: 1}\n",
@@ -175,8 +233,9 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
   for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
            {"model: {banana: 1}", "c.yaml:1: model.banana is not a key; keys of model: type, "},
            {"name: x\ntrain: {epochs: 2\n", "c.yaml:"},
-           {"train: {patience: 3}\nvalidation: {every: 0}", "set validation.every to at least 1"},
+           {"train: {patience: 3}\nvalidation: {every: never}", "set validation.every to at least 1"},
            {"train: {patience: 3}\nvalidation: {select: last}", "set it to a metric"},
+           {"validation: {every: 0}", "validation.every must be never or at least 1"},
            {"model: {ease: {relax: 1.5}}\n", "c.yaml:1: model.ease.relax must be a number"},
            {"model: {ease: {user_power: 3}}\n", "c.yaml:1: model.ease.user_power must be"},
            {"model: {recvae: {prior_weights: [0.5, 0.5]}}", "3 numbers greater than 0 with sum 1"},
@@ -287,7 +346,7 @@ TEST(Config, DumpReadsBackUnchanged) {
       "data: {file: \"a b: #c\\\"\\\\\", source: {separator: \"\\t\", rating_column: \"3\"}}\n"
       "model: {hidden: []}\n"
       "train: {optimizer: {epsilon: 1e-8, learning_rate: 0.1}, annealing: {users: 3e7}, precision: fp32}\n"
-      "distributed: {overlap: off}\n");
+      "distributed: {overlap: off}\ndata.prepare.min_rating: -2\n");
   const std::string text = config.text;
   const Config again = read(text);
   EXPECT_EQ(again.text, text);
@@ -297,7 +356,7 @@ TEST(Config, DumpReadsBackUnchanged) {
   EXPECT_EQ(again.options.train.annealing.users, 3e7);
   EXPECT_TRUE(again.options.model.hidden.empty());
   expect_in(text, {"\n    epsilon: 1.0e-08\n"});
-  EXPECT_NE(text.find("overlap: \"off\""), std::string::npos) << "other YAML parsers read off as false";
+  expect_in(text, {"\n  overlap: false\n", "\n    min_rating: -2.0\n", "\n  cuda_graph: auto\n"});
 }
 
 TEST(Config, ReferenceParsesToTheDefaults) {
@@ -328,7 +387,7 @@ TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
   const std::vector<std::string> notes = {
       "c.h5:4: train.nonsense is not a key",
       "c.h5:6: data.elsewhere is not a key",
-      "c.h5:7: run.checkpoint_every.epochs must be auto or an integer",
+      "c.h5:7: run.checkpoint_every.epochs must be auto or never or an integer",
       "c.h5:7: run.keep_checkpoints must be an integer",
       "c.h5:8: validation.select must be",
       "c.h5:9: future is not a key",

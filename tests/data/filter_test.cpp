@@ -49,7 +49,7 @@ class FilterTest : public test::DataTest {
     }
   }
 
-  PrepareOptions options_;
+  PrepareOptions options_ = test::paper_options();
   PrepareReport report_;
 };
 

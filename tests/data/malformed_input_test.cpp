@@ -84,6 +84,8 @@ TEST_F(MalformedInput, RejectsInvalidSources) {
   expect_in(message_of<InputError>([&] { read("1;10;5\n2;10;5\n3,10,5\n"); }),
             {"table.csv:2: '1;10;5': too few columns; 2 of 3 lines cannot be read"});
   source_ = {};
+  source_.user_column = "0";
+  source_.item_column = "1";
   EXPECT_EQ(read_text("a,b\n1,2\n").events.size(), 1);
   const SourceOptions whole = source_;
   const auto expect = [&](const auto& change, const char* part) {
@@ -168,7 +170,7 @@ TEST_F(MalformedInput, IdsThatMeanMissingAreDroppedUnlessInQuotes) {
 
 TEST_F(MalformedInput, RepeatedPairsAreReportedWithTheirLines) {
   test::ReadSource ratings = read("1,10,5\n\n1,11,5\n1,10,2\nx,1,oops\n2,10,5\n1,10,5\n");
-  PrepareOptions options;
+  PrepareOptions options = test::paper_options();
   options.min_user_items = 1;
   PrepareReport report;
   Filter(ratings, options, report, progress_);

@@ -65,9 +65,9 @@ TEST_F(PrepareFeatures, EachUserGetsTheFeaturesOfTheTable) {
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random}) {
     options_.split = split;
     run_and_expect_rows();
-    EXPECT_EQ(file().features(), 2 * 16 + 2 * 16);
+    EXPECT_EQ(file().features(), 2 * 16 + 2 * 21);
     EXPECT_EQ(std::get<std::string>(file().attributes().at("feature_hashing")),
-              "xxh64 1\n2 16 gender\n2 16 occupation");
+              "xxh64 1\n2 16 gender\n2 21 occupation");
     EXPECT_EQ(file().rows("test/user_features"), 6);
   }
   options_.split = SplitMethod::time;  // users in several parts are counted once

@@ -162,7 +162,7 @@ TEST_F(PrepareItems, SplitByTimeTargetsNewItemsAfterTheCuts) {
   source_.time_column = "2";
   options_.split = SplitMethod::time;
   options_.time_quantiles = {0.5, 0.8};
-  options_.validation_users = options_.test_users = 0;
+  options_.validation_users = options_.test_users = PrepareOptions::automatic;
   use_table("10,x\n11,x\n12,x\n13,y\n14,y\n");
   // The cuts are at 6 and 9.
   run("1,12,6\n2,10,2\n1,10,1\n4,13,8\n1,11,3\n3,12,4\n2,11,5\n1,13,10\n2,13,7\n4,10,9\n");
@@ -192,6 +192,8 @@ TEST_F(PrepareNewItems, DrawnItemsLeaveTrainAndFoldInAndBecomeTargets) {
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::stable}) {
     SCOPED_TRACE(to_string(split));
     options_.split = split;
+    options_.validation_users = options_.test_users =
+        split == SplitMethod::stable ? PrepareOptions::automatic : 5;
     options_.validation_fraction = options_.test_fraction = 0.2;
     options_.item_features = {"genres"};
     options_.new_items = 0.1;
@@ -237,7 +239,7 @@ TEST_F(PrepareNewItems, WeakSplitsAndTimeTargetTheHeldOutEventsOnNewItems) {
   for (const SplitMethod split : {SplitMethod::leave_one_out, SplitMethod::ratio, SplitMethod::time}) {
     SCOPED_TRACE(to_string(split));
     options_.split = split;
-    options_.validation_users = options_.test_users = split == SplitMethod::time ? 0 : 1;
+    options_.validation_users = options_.test_users = PrepareOptions::automatic;
     run(events());
     const Texts unseen = new_items();
     EXPECT_EQ(unseen.size(), 7U);

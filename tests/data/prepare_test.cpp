@@ -115,7 +115,7 @@ TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
   options_.held_out = HeldOut::last;
   expect({"source.time_column", "prepare.held_out"}, {});
   options_.split = SplitMethod::stable;
-  expect({"prepare.test_fraction", "prepare.held_out_fraction"}, {"prepare.test_users"});
+  expect({"prepare.test_fraction", "prepare.held_out_fraction"}, {});
   source_.format = "json_lines";
   expect({"source.user_column"}, {"source.header"});
 }

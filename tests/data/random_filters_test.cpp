@@ -32,7 +32,7 @@ TEST_F(RandomFilters, KeepWhatAPlainImplementationKeeps) {
   int refused = 0, repeated = 0;
   for (int round = 0; round < 400; ++round) {
     const test::Stream stream = test::draw_stream(random_);
-    PrepareOptions options;
+    PrepareOptions options = test::paper_options();
     test::draw_filters(random_, options);
     const test::KeptOf expected = test::filtered(stream, options);
     SCOPED_TRACE(format("round {}, {} {} {}", round, to_string(options.duplicates), options.min_rating,
@@ -88,7 +88,7 @@ TEST_F(RandomFilters, KeepWhatAPlainImplementationKeeps) {
 TEST_F(RandomFilters, RepeatedLimitsKeepWhatTheyKept) {
   for (int round = 0; round < 100; ++round) {
     test::Stream stream = test::draw_stream(random_);
-    PrepareOptions options;
+    PrepareOptions options = test::paper_options();
     test::draw_filters(random_, options);
     options.duplicates = DuplicateRule::first;
     options.repeat_filters = true;

@@ -98,8 +98,8 @@ TEST_F(RandomSplits, StrongOnesDivideTheUsersAndThenTheItemsOfEach) {
     options_.split = split;
     options_.validation_fraction = options_.test_fraction = 0.2;
     options_.held_out_fraction = 0.4;
-    options_.validation_users = 1;
-    options_.test_users = 2;
+    options_.validation_users = split == SplitMethod::stable ? PrepareOptions::automatic : 1;
+    options_.test_users = split == SplitMethod::stable ? PrepareOptions::automatic : 2;
     const auto check = [&] {
       const ItemsOf kept = all_kept(), train = items_of("train");
       const Items known = items_in(train);
@@ -215,7 +215,7 @@ TEST_F(RandomSplits, WeakOnesAtRandomLoseAndDoubleNoEvent) {
 
 TEST_F(RandomSplits, TimeIsCutAtTwoQuantiles) {
   options_.split = SplitMethod::time;
-  options_.validation_users = options_.test_users = 0;
+  options_.validation_users = options_.test_users = PrepareOptions::automatic;
   options_.time_quantiles = {0.4, 0.7};
   std::array<int, 2> cuts{};
   const auto before = [&](std::size_t c) {

@@ -306,7 +306,6 @@ TEST_F(StableSplit, PartOfAUserIsTheHashOfItsIdWhateverOtherUsersThereAre) {
   // Other filters drop other users, and ids that are no integers make all of them strings.
   options_.min_user_items = 3;
   options_.held_out_fraction = 0.5;
-  options_.validation_users = options_.test_users = 1;
   std::string ann;
   for (int item = 10; item < 15; ++item) ann += format("ann::{}::5::0\n", item);
   const auto expect_more = [&](const std::string& part, const Items& before) {
@@ -328,7 +327,7 @@ TEST_F(StableSplit, PartOfAUserIsTheHashOfItsIdWhateverOtherUsersThereAre) {
 TEST(StableTargets, HaveTheSmallestHashes) {
   Texts items;
   for (int item = 10; item <= 20; ++item) items.push_back(std::to_string(item));
-  PrepareOptions options;
+  PrepareOptions options = test::paper_options();
   options.held_out_fraction = 0.4;
   const auto targets = [&](const std::string& user, std::size_t count) {
     Items found;

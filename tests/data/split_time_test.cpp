@@ -15,8 +15,6 @@ class TimeSplits : public test::SplitTest {
     source_.time_column = "2";
     options_.split = SplitMethod::time;
     options_.time_quantiles = {0.5, 0.8};
-    options_.validation_users = 0;
-    options_.test_users = 0;
   }
   void expect_train_and_targets(const ItemsOf& train, const ItemsOf& validation, const ItemsOf& test) const {
     EXPECT_EQ(items_of("train"), train);

@@ -93,7 +93,7 @@ TEST_F(Weak, RatioHoldsOutAFractionPerUserAndLeavesAnItem) {
   EXPECT_EQ(file().rows("validation/held_out"), 0);
   expect(2, 1, 0, 1);
   expect(20, 16, 0, 4);
-  options_.validation_users = 1;
+  options_.validation_users = PrepareOptions::automatic;
   options_.held_out_fraction = 0.9;
   run("1,10\n1,11\n1,12\n1,13\n2,10\n2,11\n2,12\n2,13\n");
   EXPECT_EQ(train()["1"].size(), 1u);
@@ -127,7 +127,7 @@ TEST_F(Given, PartsThatAreNotRequestedAreSkipped) {
   lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
   EXPECT_EQ(file().rows("test/held_out"), 0);
   EXPECT_EQ(validation()["1"], (Items{"11"}));
-  options_.test_users = 1;
+  options_.test_users = PrepareOptions::automatic;
   options_.validation_users = 0;
   lists("1 10 11\n2 10\n", "1 12\n");
   EXPECT_EQ(file().rows("validation/held_out"), 0);

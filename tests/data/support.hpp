@@ -71,6 +71,10 @@ class TempFolder {
 
 class DataTest : public ::testing::Test {
  protected:
+  DataTest() {
+    source_.user_column = "0";
+    source_.item_column = "1";
+  }
   TempFolder folder_;
   Log log_;
   Progress progress_;
@@ -170,7 +174,16 @@ class WithArchives : public Fixture {
   }
 };
 
-/// Fixture that prepares the dataset tiny.h5 by default.
+/// Returns the options of the paper's split, whose numbers of held-out users are automatic.
+inline PrepareOptions paper_options() {
+  PrepareOptions options;
+  options.min_rating = 4.0;
+  options.min_user_items = 5;
+  options.split = SplitMethod::liang2018;
+  return options;
+}
+
+/// Fixture that prepares the dataset tiny.h5 with these options by default.
 class PrepareTest : public DataTest {
  protected:
   const PrepareReport& run() {
@@ -219,7 +232,7 @@ class PrepareTest : public DataTest {
     return all;
   }
 
-  PrepareOptions options_;
+  PrepareOptions options_ = paper_options();
   PrepareFlags mode_;
   PrepareReport report_;
   std::string output_ = folder_.path("tiny.h5");

@@ -55,6 +55,7 @@ class Weights : public test::SplitTest {
   }
   void split_by_time() {
     options_.split = SplitMethod::time;
+    options_.validation_users = options_.test_users = PrepareOptions::automatic;
     options_.dates = {"2010-10-15", "2010-10-25"};
     source_.time_column = "3";
   }
@@ -116,7 +117,7 @@ TEST_F(Weights, InputsOfEverySplitAreDividedForThemselves) {
        {liang2018, SplitMethod::random, stable, leave_one_out, ratio, SplitMethod::time}) {
     SCOPED_TRACE(to_string(split));
     options_.split = split;
-    options_.validation_users = options_.test_users = 8;
+    options_.validation_users = options_.test_users = split == stable ? PrepareOptions::automatic : 8;
     options_.validation_fraction = options_.test_fraction = 0.2;
     run(text);
     std::size_t inputs = 0;
@@ -232,7 +233,7 @@ TEST_F(Weights, PairsWithoutAPositiveWeightAreCountedAndDropped) {
   run();
   EXPECT_EQ(items_of("train")["1"], (Items{"a", "b", "c"}));
   options_.weights = WeightRule::rating;
-  expect_in(refusal("1,a,0\n2,a,-1\n"), {"no event is left after the stage 'weight > 0'", "weights: none"});
+  expect_in(refusal("1,a,0\n2,a,-1\n"), {"no event is left after the stage 'weight > 0'", "weights: null"});
 }
 
 // Filters by count come after the weights, also when they are repeated.
@@ -271,19 +272,19 @@ TEST_F(Weights, RequireRatings) {
   expect_in(refusal("1,a\n1,b\n"),
             {"data.prepare.interaction_weights: rating requires ratings",
              "data.source.format: delimited has none without data.source.rating_column; "
-             "use none"});
+             "use null"});
   source_.format = "adjacency";
   source_.path = folder_.write("train.txt", "1 2 3\n");
   options_.weights = WeightRule::log1p;
   expect_in(refusal(),
-            {"data.prepare.interaction_weights: log1p requires ratings", "adjacency has none; use none"});
+            {"data.prepare.interaction_weights: log1p requires ratings", "adjacency has none; use null"});
 }
 
 TEST_F(Weights, PartsOfAGivenSplitWeighByTheirOwnRatings) {
   folder_.write("test.csv", "1,c,7\n1,a,9\n2,a,4\n");
   source_.path = folder_.write("train.csv", "1,a,3\n1,b,1\n1,b,2\n2,b,9\n2,c,1\n");
   options_.split = SplitMethod::given;
-  options_.test_users = 1;
+  options_.test_users = PrepareOptions::automatic;
   options_.duplicates = DuplicateRule::sum;
   run();
   expect_row("train", "1", {{"a", 3}, {"b", 3}});

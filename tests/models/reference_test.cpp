@@ -178,15 +178,16 @@ TEST_P(Reference, TenConsecutiveUpdates) {
   adam.beta1 = number("training/beta1");
   adam.beta2 = number("training/beta2");
   adam.epsilon = number("training/epsilon");
-  const double lambda = number("training/lambda");
-  training::Optimizer optimizer(adam, lambda, *device_, model_->layout().size);
+  // The loss of the reference contains lambda times the sum of squares; that of train.weight_decay half of it.
+  const double decay = 2.0 * number("training/lambda");
+  training::Optimizer optimizer(adam, decay, *device_, model_->layout().size);
   const auto users = static_cast<double>(users_.rows());
   const auto updates = static_cast<std::int64_t>(number("training/updates"));
   ASSERT_EQ(updates, 10);
   for (std::int64_t t = 0; t < updates; ++t) {
     const auto i = static_cast<std::size_t>(t);
     const double beta = values("training/beta")[i];
-    EXPECT_NEAR(lambda * model_->sum_of_squares(), values("training/penalty")[i],
+    EXPECT_NEAR(0.5 * decay * model_->sum_of_squares(), values("training/penalty")[i],
                 1e-5 * values("training/penalty")[i]);
     const device::LossSums sums =
         run(static_cast<std::uint32_t>(t), beta, &optimizer, optimizer.rule(t, users_.rows()));

@@ -113,7 +113,8 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
 TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
   options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .user_power = {0.0, 0.5}, .relax = {0.0, 0.4}};
   EXPECT_EQ(models::inverses_of(models::combinations(options_.model.ease)), 4);
-  EXPECT_EQ(models::inverses_of(models::combinations({.relax = {0.0, 0.4}, .feature_weight = {0.0, 3.0}})),
+  EXPECT_EQ(models::inverses_of(
+                models::combinations({.l2 = {500.0}, .relax = {0.0, 0.4}, .feature_weight = {0.0, 3.0}})),
             2);
   const run::TrainResult result = train_on(2);
   EXPECT_EQ(result.epochs, 8);
@@ -234,16 +235,16 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
   const std::string weighted = "data.file=" + file("weighted.h5");
   write_weighted(options_.data.file, file("weighted.h5"));
   for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
-           {"model.ease.neighbors=0"},
+           {"model.ease.neighbors=all"},
            {neighborhoods},
            {neighborhoods, relaxed},
-           {relaxed, "model.ease.neighbors=0"},
+           {relaxed, "model.ease.neighbors=all"},
            {weighted},
            {weighted, neighborhoods},
-           {"model.ease.neighbors=0", "model.low_rank={factors: 7, power: 0.2}"},
+           {"model.ease.neighbors=all", "model.low_rank={factors: 7, power: 0.2}"},
            {neighborhoods},
            {neighborhoods, "model.low_rank.keep=20"},
-           {"model.low_rank.keep=0", weighted, neighborhoods},
+           {"model.low_rank.keep=null", weighted, neighborhoods},
            {weighted, "model.type=item_knn", "model.item_knn.neighbors=7"},
            {"model.low_rank.factors=0", weighted, "model.type=item_knn", "model.item_knn.neighbors=7"},
            {"data.file=" + options_.data.file, "model.type=item_knn", "model.item_knn.neighbors=7"}}) {

@@ -65,7 +65,7 @@ void expect_follows(const config::OptimizerOptions& options, double weight_decay
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i] = static_cast<float>(gradient_of(i, step));
         Element& e = elements[tensor][i];
-        const double decay = specs[tensor].decays ? 2.0 * weight_decay * e.w : 0.0;
+        const double decay = specs[tensor].decays ? weight_decay * e.w : 0.0;
         reference(e, static_cast<double>(values[i]) / users + decay, step + 1);
       }
       device->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, gradients);
@@ -145,7 +145,7 @@ TEST(Optimizer, RuleContainsClippingAndBiasCorrectionsComputedInFp64) {
   EXPECT_FLOAT_EQ(rules.rule(9, 500).rate, 1.531890739511824e-4F);
   EXPECT_FLOAT_EQ(rules.rule(1000000, 500).rate, 1.0e-3F);
   EXPECT_FLOAT_EQ(rules.rule(0, 500).gradient_scale, 0.002F);
-  EXPECT_FLOAT_EQ(rules.rule(0, 500).decay, 0.5F);
+  EXPECT_FLOAT_EQ(rules.rule(0, 500).decay, 0.25F);
   EXPECT_EQ(rules.rule(0, 500).clip_norm, 0.0F);
   EXPECT_EQ(Optimizer({}, 0.25, *device, 0, 1.5).rule(0, 500).clip_norm, 1.5F);
   // A NaN is not hidden by a factor; a norm beyond fp32 stops the update.

@@ -162,7 +162,7 @@ TEST_F(Session, LossContainsTheDecayTerm) {
     }
   });
   const io::Json epoch = events("epoch").at(0);
-  EXPECT_NEAR(epoch.at("loss").get<double>() - epoch.at("nll").get<double>(), 0.5 * squares, 1e-5 * squares);
+  EXPECT_NEAR(epoch.at("loss").get<double>() - epoch.at("nll").get<double>(), 0.25 * squares, 1e-5 * squares);
 }
 
 }  // namespace

@@ -188,14 +188,20 @@ def continued_runs():
     yield training("start-recvae", TRAINED["recvae"], 1, then=[Step(start)])
 
 
+FILTERS = {"data.file": "data.h5", "data.prepare.split": "liang2018", "data.prepare.min_rating": "4", "data.prepare.min_user_items": "3",
+           "data.prepare.feature_buckets": "16"}
+
+
 def preparing():
-    held_out = {"data.file": "data.h5", "data.prepare.validation_users": "12", "data.prepare.test_users": "12", "data.prepare.min_user_items": "3"}
+    held_out = FILTERS | {"data.prepare.validation_users": "12", "data.prepare.test_users": "12"}
+    all_users = {"validation_users": "1000", "test_users": "1000"}
     steps = [Step("prepare config.yaml -v"), Step("inspect -v data.h5"), Step("prepare config.yaml")]
     for name, (settings, files) in sources().items():
         yield Run(f"prepare-{name}", steps, configured(held_out | settings) | files)
     splits = {
-        "random": {}, "stable": {"validation_fraction": "0.1", "test_fraction": "0.1"}, "leave_one_out": {"held_out": "last"},
-        "ratio": {"held_out_fraction": "0.3"}, "time": {}, "time-dates": {"split": "time", "dates": "[2003-01-01, 2003-09-01]"},
+        "random": {}, "leave_one_out": {"held_out": "last"} | all_users,
+        "stable": {"validation_fraction": "0.1", "test_fraction": "0.1", "validation_users": None, "test_users": None},
+        "ratio": {"held_out_fraction": "0.3"} | all_users, "time": {}, "time-dates": {"split": "time", "dates": "[2003-01-01, 2003-09-01]"},
         "filters": {"split": "liang2018", "min_item_users": "10", "repeat_filters": "true", "compression": "4", "seed": "7"},
     }
     for name, keys in splits.items():
@@ -219,8 +225,8 @@ def preparing():
 
 def recommending():
     """Prepares ratings with features and titles, trains, and recommends in every way."""
-    settings = {"data.file": "data.h5", "data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.user_features": "[gender, age]",
-                "data.prepare.validation_users": "10", "data.prepare.test_users": "10", "data.prepare.min_user_items": "3"}
+    settings = FILTERS | {"data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.user_features": "[gender, age]",
+                          "data.prepare.validation_users": "10", "data.prepare.test_users": "10"}
     files = MOVIELENS_1M | {"new.csv": b"user,item\nann,3\nann,5\nbob,3\nbob,999\ncy,8\n", "users.dat": users_of("{u}::{g}::{a}::{o}::1"),
                             "some.txt": b"1\n2\n3\n4\n7\n", "none.txt": b"2\n"}
     kinds = "".join(f"{item},1999,{('a|b', 'b', 'c', '')[item % 4]}\n" for item in range(1, 100))

@@ -136,7 +136,9 @@ def sources():
     """Returns, by the name of a run, the settings of a configuration and the files that it reads."""
     half = EVENTS[: len(EVENTS) // 2], EVENTS[len(EVENTS) // 2 :]
     train, validation, test = given_parts()
-    weak = {"data.prepare.split": "given", "data.prepare.min_rating": "0"}
+    weak = {"data.prepare.split": "given", "data.prepare.min_rating": "0", "data.prepare.validation_users": "1000",
+            "data.prepare.test_users": "1000"}
+    first_two = {"data.source.user_column": '"0"', "data.source.item_column": '"1"'}
     all_count = {"data.prepare.min_rating": "0"}
     items = range(1, ITEMS + 1)
     by_format = {
@@ -164,12 +166,12 @@ def sources():
         "adjacency_given": (weak | {"data.source.format": "adjacency"},
                             below("ngcf", {"train.txt": adjacency(range(1, USERS + 1), train), "test.txt": adjacency(range(1, USERS + 1), test)})),
         "pro_sg": (weak, below("pro_sg", pro_sg())),
-        "delimited": ({"data.source.separator": '";"', "data.source.rating_column": "rating", "data.source.time_column": "time"},
+        "delimited": (first_two | {"data.source.separator": '";"', "data.source.rating_column": "rating", "data.source.time_column": "time"},
                       {"d/events.csv": MALFORMED}),
-        "delimited_given": (weak | {"data.source.format": "delimited", "data.source.header": "false", "data.source.path": "d/train.csv"},
+        "delimited_given": (weak | first_two | {"data.source.format": "delimited", "data.source.header": "false", "data.source.path": "d/train.csv"},
                             below("d", {"train.csv": lines("{u},{i}", train), "validation.csv": lines("{u},{i}", validation),
                                         "test.csv": lines("{u},{i}", test)})),
-        "delimited_pattern": ({"data.source.format": "delimited", "data.source.header": "false", "data.source.rating_column": '"2"',
+        "delimited_pattern": (first_two | {"data.source.format": "delimited", "data.source.header": "false", "data.source.rating_column": '"2"',
                                "data.source.path": '"d/part*.tsv.gz"', "data.source.separator": '"\\t"'},
                               {f"d/part{number}.tsv.gz": gzip.compress(lines("u-{u}\ti\u00e9{i}\t{r}", part), mtime=0)
                                for number, part in enumerate(half, 9)}),

@@ -60,7 +60,7 @@ CONFIG = {
     "data.prepare.split": "random", "data.prepare.validation_users": "1000", "data.prepare.test_users": "10",
     "model.type": "mult_vae", "model.hidden": "[300]", "model.latent": "100", "train.batch_size": "250", "train.epochs": "20",
     "train.annealing.steps": "100", "validation.select": "ndcg@100", "evaluation.metrics": "[ndcg@100]", "evaluation.baselines": "[]",
-    "benchmark.seconds": "0.5", "benchmark.warm_up_seconds": "0.1", "run.checkpoint_every": "0",
+    "benchmark.seconds": "0.5", "benchmark.warm_up_seconds": "0.1", "run.checkpoint_every": "1000000",
 }
 SETUP = ("prepare config.yaml -q", "config.yaml -q --train --set name=r --set train.epochs=1")
 

@@ -54,8 +54,9 @@ std::string names_of() {
   return all;
 }
 
+/// A switch that a run sets by itself if it is automatic.
 enum class Toggle { automatic, on, off };
 template <>
-inline constexpr auto enum_names<Toggle> = named<Toggle>("auto", "on", "off");
+inline constexpr auto enum_names<Toggle> = named<Toggle>("auto", "true", "false");
 
 }  // namespace vaecf

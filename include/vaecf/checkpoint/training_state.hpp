@@ -29,6 +29,7 @@ struct TrainingState {
   double best_metric = 0.0;
   std::int64_t best_epoch = 0;              ///< 0: none yet
   std::int64_t validations_since_best = 0;  ///< early stopping compares it with train.patience
+  double annealing_epochs = 0.0;            ///< T of KL annealing in epochs if it is automatic, else 0
   double loss_scale = 0.0;                  ///< fp16 loss scale; 0 for other precisions
   std::int64_t loss_scale_good_steps = 0;
   /// The loss sums of the current epoch: for each of sum_names, the sum of each rank. Continuing them is

@@ -24,10 +24,19 @@ struct OptimizerOptions {
 /// KL annealing: beta = min(cap, t / T), where t is the progress before the update. T, at which t / T is 1,
 /// is given by exactly one of steps, epochs and users; the others are 0.
 struct AnnealingOptions {
+  /// Stands for the T with which beta reaches `cap` after 0.8 of all epochs: T = 0.8 epochs / cap.
+  static constexpr double automatic = -1.0;
+
   double cap = 0.2;
-  double steps = 200000;  ///< updates
-  double epochs = 0;
-  double users = 0;
+  double steps = 0.0;  ///< updates
+  double epochs = automatic;
+  double users = 0.0;
+
+  /// Returns T in epochs of a run of `train_epochs` epochs if it is automatic, else 0.
+  double automatic_epochs(std::int64_t train_epochs) const {
+    if (epochs != automatic) return 0.0;
+    return 0.8 * static_cast<double>(train_epochs) / (cap > 0.0 ? cap : 1.0);
+  }
 };
 
 /// The treatment of the last batch of an epoch if it is smaller than the others.
@@ -39,7 +48,7 @@ struct TrainOptions {
   LastBatch last_batch = LastBatch::keep;
   std::int64_t batch_size = 500;  ///< users per step over all ranks
   AnnealingOptions annealing;
-  double weight_decay = 0.0;        ///< lambda of lambda * sum ||W||^2 over weights, not biases
+  double weight_decay = 0.0;        ///< lambda of lambda / 2 * sum ||W||^2 over weights, not biases
   double clip_gradient_norm = 0.0;  ///< maximum L2 norm of the mean gradient, without weight decay; 0 = off
   std::uint64_t seed = 98765;
 };

@@ -42,8 +42,7 @@ class FeatureHashing {
   /// Returns "xxh64 1" and, for each column, a line "HASHES BUCKETS NAME".
   std::string to_string() const;
 
-  /// Returns the default number of buckets for `values` distinct values: sqrt(values) rounded up, but at
-  /// least 16.
+  /// Returns the default number of buckets for `values` distinct values: as many, but at least 16.
   static std::int64_t default_buckets(std::int64_t values);
 
   /// Returns the names of the table columns, in the order of `values` of row().

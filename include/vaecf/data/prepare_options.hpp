@@ -5,6 +5,7 @@
 #include <vaecf/data/weights.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,23 +24,29 @@ enum class DuplicateRule { first, last, sum, max };
 
 /// Filter, split and feature options of `prepare`.
 struct PrepareOptions {
+  /// A number of held-out users: as `split` usually has.
+  static constexpr std::int64_t automatic = -1;
+  /// The minimum rating that all ratings reach.
+  static constexpr double no_minimum = -std::numeric_limits<double>::infinity();
+
   DuplicateRule duplicates = DuplicateRule::first;  ///< applied before `min_rating`
-  double min_rating = 4.0;                          ///< inclusive; the paper's "> 3.5" on half-star data
+  double min_rating = no_minimum;                   ///< inclusive
   /// Weights of the input's interactions, by the rating that `duplicates` gives a user and item. A pair whose
   /// rating gives no positive weight is dropped, after `min_rating`.
   WeightRule weights = WeightRule::none;
-  std::int64_t min_user_items = 5;  ///< users with fewer items are dropped
+  std::int64_t min_user_items = 2;  ///< users with fewer items are dropped
   std::int64_t min_item_users = 0;  ///< items with fewer users are dropped
   bool repeat_filters = false;      ///< repeat both filters by count until nothing changes
-  /// Number of validation users. `time`: at most so many, 0: all. Weak splits (leave_one_out, ratio, given)
-  /// only distinguish 0 (no such part) from other values. `stable` has fractions instead.
-  std::int64_t validation_users = 10000;
-  std::int64_t test_users = 10000;
+  /// Number of validation users. `random` and `liang2018`: exactly so many, automatic: a tenth of the users,
+  /// at least 1, at most 10,000. Other splits: at most so many, drawn by seed, automatic: all who can be held
+  /// out; but `stable` has fractions instead. 0: no such part.
+  std::int64_t validation_users = automatic;
+  std::int64_t test_users = automatic;
   double validation_fraction = 0.05;  ///< fraction of the users, of the split `stable`
   double test_fraction = 0.05;
   double held_out_fraction = 0.2;  ///< fraction of a held-out user's items that become targets; `ratio`: of
                                    ///< every user's items, for validation and for test
-  SplitMethod split = SplitMethod::liang2018;
+  SplitMethod split = SplitMethod::random;
   HeldOut held_out = HeldOut::random;
   /// Cuts of the split `time` for validation and test: fractions of the events, increasing, in (0, 1).
   std::vector<double> time_quantiles{0.8, 0.9};

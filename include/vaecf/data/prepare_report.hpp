@@ -3,6 +3,7 @@
 #include <vaecf/data/source_options.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,13 @@ struct PrepareReport {
   std::int64_t lines_read = 0;
   std::int64_t events_read = 0;
   std::int64_t duplicates_dropped = 0;
+  /// Ratings in the lower half of their scale, if no minimum is given and the source has a scale.
+  struct LowRatings {
+    double lowest = 0.0;
+    double highest = 0.0;
+    double fraction = 0.0;
+  };
+  std::optional<LowRatings> low_ratings{};
   FeatureReport features{};
   FeatureReport item_features{};
   std::int64_t new_items = 0;  ///< items of the dataset without a train event

@@ -30,6 +30,9 @@ struct FeatureTableOptions {
   std::string value_separator = "|";  ///< between the values of a field; empty: a field has one value
 };
 
+/// Stands for the only column whose name is usual for its contents, such as "user_id".
+inline constexpr const char* automatic_column = "auto";
+
 /// Location and format of the raw ratings. docs/DATA.md describes the formats.
 struct SourceOptions {
   std::string format;  ///< one of source_formats()
@@ -42,8 +45,8 @@ struct SourceOptions {
       separator;       ///< one or more characters, "\t" for TAB; empty: a comma, or by a first line "sep=;"
   bool header = true;  ///< the first line names the columns
   bool quotes = true;  ///< fields may be enclosed in double quotes
-  std::string user_column = "0";  ///< index from 0, or name in the header
-  std::string item_column = "1";
+  std::string user_column = automatic_column;  ///< index from 0, or name in the header
+  std::string item_column = automatic_column;
   std::string rating_column = "";  ///< empty: every line is an interaction
   std::string time_column = "";    ///< empty: lines are in chronological order
   ListStart list_starts_with = ListStart::user;

@@ -156,6 +156,20 @@ std::string take_separator(LineReader& lines, const std::string& given, const st
 /// Returns `text` as a column index if it is an integer from 0 to 9999.
 [[nodiscard]] std::optional<std::size_t> column_number(std::string_view text);
 
+/// Returns whether `text` is a usual header of the column `what` ("user", "item", "title",
+/// "category", "rank" or "score"): for "item" title, item, item_id, itemId, Item ID ..., also with movie,
+/// track, song, product or book instead of item.
+bool is_header_for(std::string_view text, std::string_view what);
+
+/// Returns the position of the column named `name`, else of the only column with a usual header for `kind`,
+/// a title only without others; empty if there is none. `numbers`: a number may be a name.
+std::optional<std::size_t> find_named(const std::vector<std::string_view>& fields, const std::string& name,
+                                      std::string_view kind, bool numbers = false);
+
+/// Returns the message for a file without a column that find_named() finds. `key` is to be set then.
+std::string no_usual_name(std::string_view kind, std::string_view key,
+                          const std::vector<std::string_view>& names);
+
 /// Returns whether a line with these fields may be data instead of a header: all are numbers or dates.
 bool may_be_data(std::span<const std::string_view> fields);
 
@@ -178,6 +192,9 @@ class Table {
   /// Throws InputError if no column or several match, and if a header of numbers allows both readings;
   /// `asked_by` completes "there is no column 'x', which ...".
   std::size_t column(const std::string& wanted, std::string_view asked_by);
+  /// Returns the column with a usual name for "user" or "item", and requires it in all following rows. Throws
+  /// InputError if there is no such column or several; `key` is to be set then.
+  std::size_t column_of(std::string_view kind, std::string_view key);
   /// Returns the columns that are keys of no JSON object so far, each with the `asked_by` of column().
   std::map<std::string, std::string> missing_keys() const;
   /// Returns whether column() reads `wanted` as a name.

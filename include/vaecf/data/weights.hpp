@@ -36,4 +36,4 @@ std::vector<float> divided_by_mean(std::span<const double> weights);
 
 template <>
 inline constexpr auto vaecf::enum_names<vaecf::data::WeightRule> =
-    vaecf::named<vaecf::data::WeightRule>("none", "rating", "log1p");
+    vaecf::named<vaecf::data::WeightRule>("null", "rating", "log1p");

@@ -28,7 +28,8 @@ struct UpdateRule {
   float beta2 = 0.0F;  ///< decay rate of the second moment
   float epsilon = 0.0F;
   float gradient_scale = 1.0F;  ///< 1 / global number of users of the step: gradients are sums over users
-  /// 2 lambda; added after the reduction over ranks, and only to tensors with weight decay.
+  /// lambda of train.weight_decay: lambda w is added after the reduction over ranks, and only to tensors with
+  /// weight decay.
   float decay = 0.0F;
   /// Maximum norm of the scaled gradient over all parameters; 0: no clipping. clip = min(1, clip_norm /
   /// ||gradient_scale * gradient||_2). See device::Device, accumulate_gradient_stats().

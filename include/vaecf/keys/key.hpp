@@ -20,6 +20,7 @@ struct Key {
   std::string doc;        ///< description, one line
   std::string type_name;  ///< name of its type: "an integer"
   std::string rule;       ///< limits of its value: "at least 1", "one of a, b"; empty: none
+  std::string words;      ///< words that are values, too: "auto or all or "; empty: none
   io::Json schema;        ///< type and limits of its value as JSON Schema
   /// Stores the node's value. Throws WrongType or OutOfRange, and then leaves the configuration unchanged.
   std::function<void(Options&, const YAML::Node&)> read;
@@ -46,6 +47,7 @@ Key<Options> make_key(std::string path, Field field, Constraint<Accepts> constra
           .doc = std::move(doc),
           .type_name = type_name<T>(),
           .rule = constraint.description,
+          .words = {},
           .schema = std::move(schema),
           .read =
               [=](Options& options, const YAML::Node& node) {
@@ -77,20 +79,37 @@ Key<Options> exclusive(Key<Options> key, bool plain = false) {
   return key;
 }
 
-/// Adds `word` to the values of the number `member(options)`, which then is `value`.
-template <class Options, class Number, class Member>
-Key<Options> or_word(Key<Options> key, const char* word, Number value, Member member) {
-  key.type_name = format("{} or {}", word, key.type_name);
+/// Adds `word` to the values of a key. `set` stores it, and `is_word` returns whether it is stored.
+template <class Options>
+Key<Options> with_word(Key<Options> key, const char* word, std::function<void(Options&)> set,
+                       std::function<bool(const Options&)> is_word) {
+  key.words = format("{} or {}", word, key.words);
   if (!key.schema.contains("anyOf")) key.schema = {{"anyOf", io::Json::array({key.schema})}};
-  key.schema["anyOf"].push_back({{"const", word}});
+  key.schema["anyOf"].push_back({{"const", schema_of_word(word)}});
   key.read = [=, read = std::move(key.read)](Options& options, const YAML::Node& node) {
-    if (!is_scalar(node) || scalar(node) != word) return read(options, node);
-    std::invoke(member, options) = value;
+    is_word_node(node, word) ? set(options) : read(options, node);
   };
   key.write = [=, write = std::move(key.write)](const Options& options) {
-    return std::invoke(member, options) == value ? word : write(options);
+    return is_word(options) ? word : write(options);
   };
   return key;
+}
+
+/// Adds `word`, for example "null", to the values of a key; it is stored as 0 or as an empty value, which
+/// must not be valid without it.
+template <class Options>
+Key<Options> or_word(Key<Options> key, const char* word) {
+  const auto [reset, is_set] = std::pair(key.reset, key.is_set);
+  return with_word<Options>(std::move(key), word, reset,
+                            [=](const Options& options) { return !is_set(options); });
+}
+
+/// Adds `word` to the values of `member(options)`, which then is `value`.
+template <class Options, class Value, class Member>
+Key<Options> or_word(Key<Options> key, const char* word, Value value, Member member) {
+  return with_word<Options>(
+      std::move(key), word, [=](Options& options) { std::invoke(member, options) = value; },
+      [=](const Options& options) { return std::invoke(member, options) == value; });
 }
 
 /// Makes a single integer a value of a list of integers, which needs brackets otherwise.
@@ -100,21 +119,6 @@ Key<Options> or_single(Key<Options> key) {
   key.schema["type"].push_back("integer");
   key.read = [read = std::move(key.read)](Options& options, const YAML::Node& node) {
     read_as_list(node, [&](const YAML::Node& list) { read(options, list); });
-  };
-  return key;
-}
-
-/// Adds `null` to the values of a number, stored as 0.
-template <class Options>
-Key<Options> or_null(Key<Options> key) {
-  key.type_name = "null or " + key.type_name;
-  key.schema["type"] = {"null", key.schema["type"]};
-  key.read = [read = std::move(key.read), reset = key.reset](Options& options, const YAML::Node& node) {
-    if (!is_null(node)) return read(options, node);
-    reset(options);
-  };
-  key.write = [write = std::move(key.write), is_set = key.is_set](const Options& options) {
-    return is_set(options) ? write(options) : "null";
   };
   return key;
 }
@@ -131,6 +135,7 @@ Key<Whole> within(const Key<Part>& key, Select part, const std::string& prefix =
           .doc = key.doc,
           .type_name = key.type_name,
           .rule = key.rule,
+          .words = key.words,
           .schema = key.schema,
           .read = [=, read = key.read](Whole& whole,
                                        const YAML::Node& node) { read(std::invoke(part, whole), node); },

@@ -35,7 +35,8 @@ template <class T>
 concept List = std::same_as<T, std::vector<typename T::value_type>>;
 
 bool is_scalar(const YAML::Node& node);
-bool is_null(const YAML::Node& node);
+/// Returns whether the node is `word`, where "null" is YAML's null.
+bool is_word_node(const YAML::Node& node, std::string_view word);
 /// Calls read(element) for each element of a list. Throws WrongType if the node is not a list.
 void read_elements(const YAML::Node& node, const std::function<void(const YAML::Node&)>& read);
 /// Calls read(node), for a scalar with the list of this scalar.
@@ -45,6 +46,21 @@ const std::string& scalar(const YAML::Node& node);
 /// Returns the string of a scalar node. Throws WrongType if it is not a scalar, and OutOfRange if it contains
 /// a zero byte, which would truncate file names.
 const std::string& read_text(const YAML::Node& node);
+
+/// Returns the word of a scalar or null node. For a switch, "on" and "yes" are "true", and "off" and "no" are
+/// "false", as in YAML 1.1. Throws WrongType if it is another node.
+std::string read_word(const YAML::Node& node, bool is_switch);
+/// Returns null, true or false, or else `word` as a string.
+io::Json schema_of_word(std::string_view word);
+
+/// Returns whether values of T are true and false, or one of them, beside others.
+template <NamedEnum T>
+constexpr bool is_switch() {
+  bool found = false;
+  for (const auto& [value, name] : enum_names<T>)
+    found = found || std::string_view(name) == "true" || std::string_view(name) == "false";
+  return found;
+}
 
 /// Parses a number of type T. Throws WrongType if `text` is not such a number, and OutOfRange on overflow.
 template <class T>
@@ -81,13 +97,13 @@ T read_value(const YAML::Node& node) {
     read_elements(node, [&](const YAML::Node& element) { values.push_back(read_value<Element>(element)); });
     return values;
   } else if constexpr (NamedEnum<T>) {
-    const auto named = parse_enum<T>(read_text(node));
+    const auto named = parse_enum<T>(read_word(node, is_switch<T>()));
     if (!named) throw OutOfRange{"one of " + names_of<T>()};
     return *named;
   } else if constexpr (std::same_as<T, std::string>) {
     return read_text(node);
   } else if constexpr (std::same_as<T, bool>) {
-    const std::string& text = scalar(node);
+    const std::string text = read_word(node, true);
     if (text != "true" && text != "false") throw WrongType{};
     return text == "true";
   } else {
@@ -108,7 +124,7 @@ std::string write_value(const T& value) {
     for (const auto& element : value) texts.push_back(write_value(element));
     return "[" + join(texts) + "]";
   } else if constexpr (NamedEnum<T>) {
-    return write_text(to_string(value));
+    return to_string(value);
   } else if constexpr (std::same_as<T, std::string>) {
     return write_text(value);
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -142,7 +158,7 @@ io::Json type_schema() {
     return schema;
   } else if constexpr (NamedEnum<T>) {
     io::Json names = io::Json::array();
-    for (const auto& [value, name] : enum_names<T>) names.push_back(name);
+    for (const auto& [value, name] : enum_names<T>) names.push_back(schema_of_word(name));
     return {{"enum", names}};
   } else if constexpr (std::same_as<T, std::string>) {
     return {{"type", {"string", "number"}}};

@@ -115,14 +115,16 @@ struct SolutionCost {
 /// A model that is solved at once: weights between items.
 class SolvedKind : public Kind {
  public:
-  /// Who solves: the run itself; or a test, for a baseline, that may choose among several solutions on the
-  /// validation users, or must not.
-  enum class Purpose { run, baseline_of_many, baseline_of_one };
+  /// Who solves: the run itself, or a test, for a baseline.
+  enum class Purpose { run, baseline };
 
   using Kind::Kind;
   const SolvedKind* solved() const final { return this; }
 
-  virtual std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const = 0;
+  /// Returns the solutions to try. `compares`: they can be compared on validation users; otherwise a baseline
+  /// has one solution.
+  virtual std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose,
+                                         bool compares) const = 0;
   virtual SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const = 0;
   double checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const final {
     return cost(options, dataset).checkpoint_bytes;

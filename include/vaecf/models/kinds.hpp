@@ -20,19 +20,20 @@ inline constexpr std::int64_t max_layer_width = 1 << 20;
 enum class FeaturesInput { automatic, off };
 
 /// A grid of values for the keys of EASE that the configuration does not set.
-enum class EaseSearch { off, standard };
+enum class EaseSearch { none, standard };
 
 /// EASE and the linear models around the same inverse (math/linear_models.hpp). Every combination of the
 /// values is solved, and the best one on the validation users is used.
 struct EaseOptions {
-  std::vector<double> l2 = {500.0};            ///< ridge penalty, in users of mean weight; above 0
+  /// Ridge penalty, in users of mean weight; above 0. Empty: usual values if they can be compared, else 500.
+  std::vector<double> l2 = {};
   std::vector<double> dropout = {0.0};         ///< dropout probability p of EDLAE; 0: EASE
   std::int64_t neighbors = 0;                  ///< neighbors of each item; 0: all items
   std::vector<double> user_power = {0.0};      ///< b of the weight n_u^-b of a user with n_u items
   std::vector<double> relax = {0.0};           ///< upper bound of the diagonal of B; 1: none
   std::vector<double> kept_weight = {0.0};     ///< weight of targets that dropout keeps in the input
   std::vector<double> feature_weight = {0.0};  ///< beta of CEASE: weight of each feature of items, in users
-  EaseSearch search = EaseSearch::off;         ///< `off` once the configuration is read: then the lists count
+  EaseSearch search = EaseSearch::none;  ///< `none` once the configuration is read: then the lists count
   bool operator==(const EaseOptions&) const = default;
 };
 
@@ -120,8 +121,8 @@ inline constexpr auto enum_names<models::ModelType> = named<models::ModelType>("
 template <>
 inline constexpr auto enum_names<models::NeighborsPer> = named<models::NeighborsPer>("target", "source");
 template <>
-inline constexpr auto enum_names<models::EaseSearch> = named<models::EaseSearch>("off", "standard");
+inline constexpr auto enum_names<models::EaseSearch> = named<models::EaseSearch>("null", "standard");
 template <>
-inline constexpr auto enum_names<models::FeaturesInput> = named<models::FeaturesInput>("auto", "off");
+inline constexpr auto enum_names<models::FeaturesInput> = named<models::FeaturesInput>("auto", "false");
 
 }  // namespace vaecf

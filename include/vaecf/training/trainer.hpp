@@ -66,10 +66,14 @@ using WriteRows = std::function<void(int tensor, Range rows, std::span<const flo
 /// that the schedule does not depend on the batch size; with T in updates it does.
 class Annealing {
  public:
-  /// Exactly one of options.steps, options.epochs and options.users must be above 0.
-  Annealing(const config::AnnealingOptions& options, std::int64_t steps_per_epoch)
+  /// `automatic_epochs`: T in epochs if options.epochs is automatic. Otherwise exactly one of options.steps,
+  /// options.epochs and options.users must be above 0.
+  Annealing(const config::AnnealingOptions& options, double automatic_epochs, std::int64_t steps_per_epoch)
       : cap_(options.cap),
-        updates_(options.steps > 0.0 ? options.steps : options.epochs * static_cast<double>(steps_per_epoch)),
+        automatic_epochs_(automatic_epochs),
+        updates_(options.steps > 0.0 ? options.steps
+                                     : (automatic_epochs > 0.0 ? automatic_epochs : options.epochs) *
+                                           static_cast<double>(steps_per_epoch)),
         users_(options.users) {}
 
   /// Returns beta for the update after `updates_done` updates over `users_seen` users.
@@ -84,9 +88,12 @@ class Annealing {
     return updates > 0 && beta(updates - 1, users_before_last) >= cap_;
   }
   double cap() const { return cap_; }
+  /// Returns T in epochs if it is automatic, else 0.
+  double automatic_epochs() const { return automatic_epochs_; }
 
  private:
   double cap_;
+  double automatic_epochs_;
   double updates_;  // T in updates; used if users_ is 0
   double users_;    // T in users, or 0
 };
@@ -126,6 +133,9 @@ class Trainer {
   device::LossScale loss_scale();
   /// Waits for all steps, and returns sum ||W||^2 over the tensors with weight decay. Collective.
   double sum_of_squares();
+  /// Continues annealing with the automatic T of the run that is resumed, whose number of epochs may have
+  /// been another; 0: T is not automatic.
+  void restore_annealing(double automatic_epochs);
   /// Restores the numbers of updates done and of users seen over all ranks. Unless `scale.scale` is 0, also
   /// restores the loss scale and clears the loss sums.
   void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);

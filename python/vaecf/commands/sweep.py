@@ -82,7 +82,7 @@ class Sweep:
 
     def _settings(self) -> dict[str, str]:
         """Returns the settings that all trials share."""
-        settings = {"run.checkpoint_every": "0"}  # Of a trial only the best weights are of interest.
+        settings = {"run.checkpoint_every": "never"}  # Of a trial only the best weights are of interest.
         for text in self.options.set:
             key, separator, value = text.partition("=")
             if not separator:

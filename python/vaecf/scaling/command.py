@@ -87,7 +87,7 @@ def parallel_config(config: Mapping[str, Any], ranks: list[int]) -> ParallelConf
         users=float(config["train.batch_size"]),
         sharded=config["distributed.optimizer_state"] == "sharded",
         bf16_comm=config["distributed.comm_dtype"] == "bf16",
-        overlap=config["distributed.overlap"] != "off",
+        overlap=config["distributed.overlap"] is not False,
         bucket_bytes=1048576.0 * float(config["distributed.bucket_mib"]),
         virtual_shards=int(config["data.virtual_shards"]),
         item_slices=item_slices,

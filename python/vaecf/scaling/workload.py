@@ -77,5 +77,5 @@ def data_sizes(config: Mapping[str, Any], name: str, items: int, interactions_pe
         ) from None
     with h5py.File(path) as file:
         users = max(1, len(file["train/indptr"]) - 1)
-        features = int(file.attrs.get("user_features", 0)) if config["model.user_features"] != "off" else 0
+        features = int(file.attrs.get("user_features", 0)) if config["model.user_features"] is not False else 0
         return DataSizes(int(file.attrs["items"]), features, len(file["train/indices"]) / users)

@@ -30,7 +30,7 @@ IdColumn find_id_column(const data::Table& first, const std::string& name, std::
                         const FindId& find) {
   const auto& fields = first.fields();
   if (find(first, 0) >= 0) return {};
-  if (const Position named = find_named(fields, name, kind)) return {*named, true};
+  if (const Position named = data::find_named(fields, name, kind)) return {*named, true};
   if (!fields[0].empty()) return {};
   throw InputError(format(
       "{}: the first line has neither an id in its first column nor a header that names the column; found {}, expected {}{}, {}_id or the like; correct the header",
@@ -68,12 +68,12 @@ CategoryColumns find_category_columns(const data::Table& first, const std::strin
     return at == fields.end() ? Position() : Position(static_cast<std::size_t>(at - fields.begin()));
   };
   const Position index = data::column_number(asked);
-  Position category = asked.empty() ? find_named(fields, "", "category")
+  Position category = asked.empty() ? data::find_named(fields, "", "category")
                       : index       ? Position()
                                     : position(asked);
   IdColumn item;
   if (category && find(first, 0) < 0) {
-    item = {find_named(fields, name, "item").value_or(*category == 0 ? 1 : 0), true};
+    item = {data::find_named(fields, name, "item").value_or(*category == 0 ? 1 : 0), true};
   } else {
     item = find_id_column(first, name, "item", find);
     category = item.header && index ? position(asked) : std::nullopt;

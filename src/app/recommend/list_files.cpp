@@ -104,7 +104,7 @@ double number_in(const data::Table& row, std::size_t column) {
 std::optional<std::size_t> find_header(const data::Table& first, std::string_view what) {
   const auto& fields = first.fields();
   const auto at =
-      std::ranges::find_if(fields, [&](std::string_view field) { return is_header_for(field, what); });
+      std::ranges::find_if(fields, [&](std::string_view field) { return data::is_header_for(field, what); });
   return at == fields.end() ? std::nullopt : std::optional<std::size_t>(at - fields.begin());
 }
 

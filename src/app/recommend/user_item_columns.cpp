@@ -3,8 +3,6 @@
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 
 #include "app/recommend/item_names.hpp"
 
@@ -35,18 +33,6 @@ bool has_numbers_as_names(const data::Table& first, const data::SourceLayout& la
 
 }  // namespace
 
-bool is_header_for(std::string_view text, std::string_view what) {
-  std::string word;
-  for (const char c : text)
-    if (c != '_' && c != ' ') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  constexpr std::array kinds = {"item", "movie", "track", "song", "product", "book"};
-  const auto heads = [&](std::string_view name) { return word == name || word == std::string(name) + "id"; };
-  if (what == "user") return heads("user") || word == "uid";
-  if (what == "rank" || what == "title" || what == "category") return word == what;
-  if (what == "score") return word == "score" || word == "prediction";
-  return std::ranges::any_of(kinds, heads) || word == "iid" || word == "id" || word == "title";
-}
-
 void read_rows(const std::string& path, const data::TableLayout& expected, std::string_view for_array,
                const std::function<bool(data::Table& rows)>& first,
                const std::function<void(const data::Table& row)>& each) {
@@ -68,30 +54,17 @@ void read_rows(const std::string& path, const data::TableLayout& expected, std::
   (void)lines.next_file();  // throws if the archive contains another file
 }
 
-Position find_named(const Fields& fields, const std::string& name, std::string_view kind, bool numbers) {
-  const bool index = data::column_number(name) && !numbers;
-  auto at = name.empty() || index ? fields.end() : std::ranges::find(fields, name);
-  for (const bool titles : {false, true}) {
-    const auto usual = [&](std::string_view field) {
-      return is_header_for(field, kind) && (titles || !is_header_for(field, "title"));
-    };
-    if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
-      at = std::ranges::find_if(fields, usual);
-  }
-  return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
-}
-
 UserItemColumns find_columns(const data::Table& first, const data::SourceLayout& layout,
                              const ItemNames& items) {
   const Fields& fields = first.fields();
   Position user = data::column_number(layout.user);
   Position item = data::column_number(layout.item);
-  const bool by_name = !user && !item;
+  const bool by_name = !user && !item && layout.user != data::automatic_column;
   if (std::max(user.value_or(0), item.value_or(1)) >= fields.size()) user = item = std::nullopt;
   const UserItemColumns data = user && item ? UserItemColumns{*user, *item} : UserItemColumns{};
   const bool numbers = has_numbers_as_names(first, layout);
-  const Position named_user = find_named(fields, layout.user, "user", numbers);
-  const Position named_item = find_named(fields, layout.item, "item", numbers);
+  const Position named_user = data::find_named(fields, layout.user, "user", numbers);
+  const Position named_item = data::find_named(fields, layout.item, "item", numbers);
   if (!named_user) {
     const bool integer = fields[data.item].find_first_not_of("-0123456789") == std::string_view::npos;
     const bool may_be_unknown = items.numeric() ? integer : !layout.table.header && !named_item;

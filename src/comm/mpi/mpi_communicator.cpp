@@ -43,7 +43,7 @@ class MpiCommunicator final : public Communicator {
     check_ranks_joined();
     algorithm_ = MpiSession::choose_all_reduce(options.algorithm);
     if (overlaps_)
-      algorithm_ += ", but each rank sums its own part of the gradients (distributed.overlap: on)";
+      algorithm_ += ", but each rank sums its own part of the gradients (distributed.overlap: true)";
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_.comm), "MPI_Comm_dup");
     query_local_ranks();
     join_timer_.reset();

@@ -78,7 +78,7 @@ std::string FeatureHashing::to_string() const {
 
 std::int64_t FeatureHashing::default_buckets(std::int64_t values) {
   constexpr std::int64_t min_buckets = 16;
-  return std::max(min_buckets, static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(values)))));
+  return std::max(min_buckets, values);
 }
 
 std::vector<std::string> FeatureHashing::columns() const {

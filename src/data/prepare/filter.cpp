@@ -248,15 +248,17 @@ void Filter::count_positive(PrepareReport& report) {
   report.stages.push_back(raw.stage("raw"));
   report.stages.push_back(reduced.stage(to_string(options_->duplicates) + " of each (user, item)"));
   if (ratings_->unrated) return;
-  add_stage(
-      weighted ? rated : positive, format("rating >= {}", options_->min_rating),
-      would_pass == 0
-          ? "lower data.prepare.min_rating"
-          : format(
-                "lower data.prepare.min_rating, or set data.prepare.duplicates to another rule, since {} repeated events with such a rating do not count",
-                would_pass),
-      report);
-  if (weighted) add_stage(positive, "weight > 0", "set data.prepare.interaction_weights: none", report);
+  if (options_->min_rating == PrepareOptions::no_minimum && !weighted) return;
+  if (options_->min_rating != PrepareOptions::no_minimum)
+    add_stage(
+        weighted ? rated : positive, format("rating >= {}", options_->min_rating),
+        would_pass == 0
+            ? "lower data.prepare.min_rating"
+            : format(
+                  "lower data.prepare.min_rating, or set data.prepare.duplicates to another rule, since {} repeated events with such a rating do not count",
+                  would_pass),
+        report);
+  if (weighted) add_stage(positive, "weight > 0", "set data.prepare.interaction_weights: null", report);
 }
 
 void Filter::count_on_kept_items(PrepareReport& report) {

@@ -65,11 +65,18 @@ void check_options(const SourceOptions& source, const PrepareOptions& options) {
   if (combines_ratings(options.duplicates))
     require_ratings("duplicates: " + to_string(options.duplicates), "first or last");
   if (options.weights != WeightRule::none)
-    require_ratings("interaction_weights: " + to_string(options.weights), "none");
+    require_ratings("interaction_weights: " + to_string(options.weights), "null");
   if (options.split == SplitMethod::time && !has_times(source)) {
     throw InputError(format(
         "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
         source.format, takes_columns(source) ? " without data.source.time_column" : ""));
+  }
+  for (const auto& [part, users] :
+       {std::pair("validation", options.validation_users), std::pair("test", options.test_users)}) {
+    if (options.split != SplitMethod::stable || users == PrepareOptions::automatic) continue;
+    throw InputError(format(
+        "data.prepare.{}_users is {}, but data.prepare.split: stable holds out a fraction of the users; remove it, and set data.prepare.{}_fraction",
+        part, users, part));
   }
   if (options.split == SplitMethod::stable && options.validation_fraction + options.test_fraction >= 1.0) {
     throw InputError(format(
@@ -84,6 +91,22 @@ void check_options(const SourceOptions& source, const PrepareOptions& options) {
     throw InputError(
         "data.prepare.new_item_fraction removes train events, but data.prepare.split: given keeps the parts of the source; use another split, or remove data.prepare.new_item_fraction");
   }
+}
+
+/// Returns the part of the ratings below the middle of their scale; nothing if there are too many values for
+/// a scale, or one.
+std::optional<PrepareReport::LowRatings> low_ratings_of(const std::map<double, std::int64_t>& counts) {
+  constexpr std::size_t max_values = 100;
+  if (counts.size() < 2 || counts.size() > max_values) return std::nullopt;
+  PrepareReport::LowRatings low{.lowest = counts.begin()->first, .highest = counts.rbegin()->first};
+  double all = 0.0;
+  double below = 0.0;
+  for (const auto& [rating, count] : counts) {
+    all += static_cast<double>(count);
+    if (rating < 0.5 * (low.lowest + low.highest)) below += static_cast<double>(count);
+  }
+  low.fraction = below / all;
+  return low;
 }
 
 /// At the end of the scope, also by an exception, stops the computation of the digests, for which the
@@ -147,6 +170,7 @@ PrepareReport prepare(const SourceOptions& given, const PrepareOptions& options,
   SplitWriter rows(writer, options.weights != WeightRule::none);
   Filter filter(ratings, options, report, progress);
   const Split split = make_split(ratings, filter, item_table, options, rows, report, progress);
+  report.low_ratings = low_ratings_of(ratings.rating_counts);
   report.issues = ratings.issues.list();
   rows.report(report, options.split == SplitMethod::given, log);
 

@@ -33,7 +33,7 @@ bool prepare_uses(std::string_view key, const SourceOptions& source, const Prepa
     return !options.features.empty() || !options.item_features.empty();
   if (option == "validation_path" || option == "test_path") {
     const std::int64_t users = option == "test_path" ? options.test_users : options.validation_users;
-    return split == given && users > 0 && format_of(source).parts == PartFiles::separate;
+    return split == given && users != 0 && format_of(source).parts == PartFiles::separate;
   }
   if (key == "data.source.file" && (reads_standard_input(source) || is_one_file(source.path))) return false;
   if (key.starts_with("data.source.")) {
@@ -48,7 +48,6 @@ bool prepare_uses(std::string_view key, const SourceOptions& source, const Prepa
   if (option == "seed") return format_of(source).parts != PartFiles::same;  // the order of the users
   if (option == "held_out_fraction")
     return split == liang2018 || split == SplitMethod::random || split == stable || split == ratio;
-  if (option == "validation_users" || option == "test_users") return split != stable;
   if (option == "validation_fraction" || option == "test_fraction") return split == stable;
   if (option == "held_out") return split == leave_one_out || split == ratio;
   if (option == "time_quantiles" || option == "dates") return split == SplitMethod::time;

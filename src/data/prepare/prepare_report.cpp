@@ -16,6 +16,12 @@ std::string to_table(const PrepareReport& report) {
   }
   table += format("{} lines read, {} events, {} repeated (user, item)\n", grouped(report.lines_read),
                   grouped(report.events_read), grouped(report.duplicates_dropped));
+  if (report.low_ratings) {
+    const auto& [lowest, highest, fraction] = *report.low_ratings;
+    table += format(
+        "{:.1f} % of the ratings lie in the lower half of the scale {} to {}; data.prepare.min_rating: {} drops them\n",
+        100.0 * fraction, lowest, highest, 0.5 * (lowest + highest));
+  }
   table += to_table(report.features) + to_table(report.item_features);
   if (!report.item_features.table.empty())
     table += format("{} new items, without train users\n", grouped(report.new_items));

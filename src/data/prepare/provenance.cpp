@@ -18,14 +18,15 @@ namespace vaecf::data {
 namespace {
 
 // Incremented when the same source and options give a different dataset than before.
-constexpr std::int64_t recipe_version = 4;
+constexpr std::int64_t recipe_version = 5;
 
 // Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
   return key.starts_with("source_") || key.starts_with("users_") || key.starts_with("items_") ||
          key == "user_features_of" || key == "item_features_of" || key == "new_item_fraction" ||
          key == "given_parts" || key == "time_quantiles" || key == "dates" || key == "validation_fraction" ||
-         key == "test_fraction" || key == "interaction_weights";
+         key == "test_fraction" || key == "interaction_weights" || key == "min_rating" ||
+         key == "validation_users" || key == "test_users";
 }
 
 // Returns the member of an archive that `path` denotes if `path` is missing but its folder exists as an
@@ -78,11 +79,8 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
   io::Attributes attributes{
       {"recipe_version", recipe_version},
       {"source_format", source.format},
-      {"min_rating", options.min_rating},
       {"min_user_items", options.min_user_items},
       {"min_item_users", options.min_item_users},
-      {"validation_users", options.validation_users},
-      {"test_users", options.test_users},
       {"held_out_fraction", options.held_out_fraction},
       {"split", to_string(options.split)},
       {"held_out", to_string(options.held_out)},
@@ -90,6 +88,10 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
       {"repeat_filters", std::int64_t{options.repeat_filters}},
       {"seed", static_cast<std::int64_t>(options.seed)},
   };
+  if (options.min_rating != PrepareOptions::no_minimum) attributes["min_rating"] = options.min_rating;
+  if (options.validation_users != PrepareOptions::automatic)
+    attributes["validation_users"] = options.validation_users;
+  if (options.test_users != PrepareOptions::automatic) attributes["test_users"] = options.test_users;
   if (!source.file.empty()) attributes["source_file"] = source.file;
   const auto set_if_present = [&](const char* key, const std::string& value) {
     if (!value.empty()) attributes[key] = value;
@@ -107,8 +109,8 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
   if (format_used.read == read_adjacency && files > 1) attributes["source_lists"] = files;
   // Earlier versions also read parts that were not requested.
   if (options.split == SplitMethod::given && (options.validation_users == 0 || options.test_users == 0)) {
-    attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
-                                       options.test_users > 0 ? " test" : "");
+    attributes["given_parts"] = format("train{}{}", options.validation_users != 0 ? " validation" : "",
+                                       options.test_users != 0 ? " test" : "");
   }
   if (options.split == SplitMethod::stable) {
     attributes["validation_fraction"] = options.validation_fraction;

@@ -29,14 +29,45 @@ StrongParts consecutive(std::int64_t train, std::int64_t validation, std::int64_
 }
 
 StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
-  const std::int64_t held_out = options.validation_users + options.test_users;
-  if (held_out >= users) {
+  const auto count = [&](std::int64_t wanted) {
+    return wanted == PrepareOptions::automatic ? std::clamp<std::int64_t>(users / 10, 1, 10000) : wanted;
+  };
+  const std::int64_t validation = count(options.validation_users);
+  const std::int64_t test = count(options.test_users);
+  if (validation + test >= users) {
     throw InputError(format(
         "{} validation and {} test users leave none of the {} users to train on; decrease data.prepare.validation_users and data.prepare.test_users, or relax the filters",
-        options.validation_users, options.test_users, users));
+        validation, test, users));
   }
-  return consecutive(users - held_out, options.validation_users, options.test_users);
+  return consecutive(users - validation - test, validation, test);
 }
+
+/// Chooses the rows of a part whose users are held out: at most a number of those who can be.
+class HeldOutRows {
+ public:
+  /// `wanted`: the number, or automatic: all. `rows`: the rows of a part whose order is not random, of which
+  /// the users are drawn; empty: the first rows are taken, since the order of all is random.
+  HeldOutRows(std::int64_t wanted, Range rows, std::uint32_t seed) : wanted_(wanted), rows_(rows) {
+    if (wanted == PrepareOptions::automatic || rows.size() == 0) return;
+    std::vector<std::int32_t> order(static_cast<std::size_t>(rows.size()));
+    std::iota(order.begin(), order.end(), 0);
+    order = shuffled_users(std::move(order), seed);
+    drawn_.assign(order.size(), false);
+    for (std::int64_t k = 0; k < std::min(wanted, rows.size()); ++k) drawn_[order[k]] = true;
+  }
+  /// Returns whether the user of `row`, which can be held out, is. Must be called by ascending row.
+  bool take(std::int64_t row) {
+    if (wanted_ == PrepareOptions::automatic) return true;
+    if (!drawn_.empty()) return drawn_[row - rows_.begin];
+    return taken_++ < wanted_;
+  }
+
+ private:
+  std::int64_t wanted_;
+  Range rows_;
+  std::vector<bool> drawn_;
+  std::int64_t taken_ = 0;
+};
 
 void require_given_parts(const Filter& filter, const PrepareOptions& options) {
   const auto holds = [&](SplitPart part) { return filter.users_of(part).size() > 0; };
@@ -136,6 +167,19 @@ class Splitter {
       parts_.train = {0, users};
       split_.weak = true;
       split_.users = shuffled_users(sorted, options_->seed);
+      if (!given_) choose_held_out();
+    }
+  }
+
+  // Chooses the users that the splits leave_one_out and ratio hold out, who keep at least one train event.
+  void choose_held_out() {
+    HeldOutRows test(options_->test_users, {}, options_->seed);
+    HeldOutRows validation(options_->validation_users, {}, options_->seed);
+    for (std::size_t row = 0; row < split_.users.size(); ++row) {
+      const std::int32_t events = filter_->events_of()[split_.users[row]];
+      tested_.push_back(events >= 2 && test.take(static_cast<std::int64_t>(row)));
+      validated_.push_back(events >= (tested_.back() ? 3 : 2) &&
+                           validation.take(static_cast<std::int64_t>(row)));
     }
   }
 
@@ -176,7 +220,8 @@ class Splitter {
         return;
       }
       const std::int32_t row = row_of[events.front().user];
-      if (split_.weak && !given_) draw_weak_split(row, events, *options_);
+      if (split_.weak && !given_)
+        draw_weak_split(row, events, {.validation = validated_[row], .test = tested_[row]}, *options_);
       for (Event& event : events) {
         first.add(event, drawn_ ? row < parts_.train.end : event.part == SplitPart::train);
         validates_ = validates_ || event.part == SplitPart::validation;
@@ -256,6 +301,12 @@ class Splitter {
   }
 
   void write(EventStore& rows) {
+    if (given_) {
+      const Range none{};
+      given_validation_.emplace(options_->validation_users, split_.weak ? none : parts_.validation,
+                                options_->seed);
+      given_test_.emplace(options_->test_users, split_.weak ? none : parts_.test, options_->seed);
+    }
     std::int64_t next = 0;
     const auto write_to = [&](std::int64_t end) {  // writes rows without events
       while (next < end) write_row(next++, {});
@@ -292,6 +343,8 @@ class Splitter {
         removed_.push_back(event.item);
       }
     }
+    if (given_ && !validation_.targets.empty() && !given_validation_->take(row)) validation_ = {};
+    if (given_ && !test_.targets.empty() && !given_test_->take(row)) test_ = {};
     if (train) to_->train(fold_in_, removed_);
     if (split_.weak ? validates_ : !train && !in_test)
       to_->held_out(SplitPart::validation, fold_in_, validation_);
@@ -327,8 +380,12 @@ class Splitter {
   bool stable_;
   bool drawn_;  // held-out users and their targets are sampled, or chosen by hashes
   bool given_;
-  bool validates_ = false;  // there are validation events
-  bool tests_ = false;      // there are test events
+  bool validates_ = false;       // there are validation events
+  bool tests_ = false;           // there are test events
+  std::vector<bool> validated_;  // of each row, if leave_one_out and ratio hold out its user for validation
+  std::vector<bool> tested_;
+  std::optional<HeldOutRows> given_validation_;
+  std::optional<HeldOutRows> given_test_;
   StrongOrder order_;
   std::optional<TimeSplit> time_;
   StrongParts parts_;  // row ranges; weak: all rows are train

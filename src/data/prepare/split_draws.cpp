@@ -144,7 +144,8 @@ std::vector<bool> stable_targets(const std::string& user, std::span<const std::s
   return is_target;
 }
 
-void draw_weak_split(std::int64_t row, std::span<Event> events, const PrepareOptions& options) {
+void draw_weak_split(std::int64_t row, std::span<Event> events, WeakParts parts,
+                     const PrepareOptions& options) {
   const std::int64_t n = std::ssize(events);
   std::vector<std::int32_t> order(n);  // the first ones are held out
   std::iota(order.begin(), order.end(), 0);
@@ -160,12 +161,11 @@ void draw_weak_split(std::int64_t row, std::span<Event> events, const PrepareOpt
       std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(n)));  // of each part
   std::int64_t left = n;
   auto next = order.begin();
-  const auto hold_out = [&](SplitPart part, std::int64_t min_events) {
-    if (n < min_events) return;
+  const auto hold_out = [&](SplitPart part) {
     for (std::int64_t k = std::min(count, left - 1); k > 0; --k, --left) events[*next++].part = part;
   };
-  if (options.test_users > 0) hold_out(SplitPart::test, 2);
-  if (options.validation_users > 0) hold_out(SplitPart::validation, options.test_users > 0 ? 3 : 2);
+  if (parts.test) hold_out(SplitPart::test);
+  if (parts.validation) hold_out(SplitPart::validation);
 }
 
 }  // namespace vaecf::data

@@ -38,12 +38,18 @@ StrongOrder strong_order(const std::vector<std::int32_t>& sorted, const PrepareO
 void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& options,
                   std::span<const std::int64_t> first, std::vector<bool>& is_target);
 
+/// The parts for which a user is held out in the splits `leave_one_out` and `ratio`.
+struct WeakParts {
+  bool validation = false;
+  bool test = false;
+};
+
 /// Sets the part of each event of the user in row `row` in the splits `leave_one_out` and `ratio`; events are
 /// in file order. Held-out events are sampled with Philox, or are the latest ones, with ties in file order. A
-/// user with n events gets test events if n >= 2, and validation events if n >= 3, or if n >= 2 without a
-/// test part. Each part gets 1 event (`leave_one_out`) or max(1, floor(fraction * n)) events (`ratio`); at
-/// least one event remains in train.
-void draw_weak_split(std::int64_t row, std::span<Event> events, const PrepareOptions& options);
+/// user must have an event more than parts. Each part gets 1 event (`leave_one_out`) or max(1, floor(fraction
+/// * n)) of n events (`ratio`); at least one event remains in train.
+void draw_weak_split(std::int64_t row, std::span<Event> events, WeakParts parts,
+                     const PrepareOptions& options);
 
 /// The users of the split `stable`: train, then validation, then test.
 struct StableOrder {

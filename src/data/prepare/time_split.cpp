@@ -125,7 +125,8 @@ TimeSplit::TimeSplit(const RawRatings& ratings, Filter& filter, const PrepareOpt
   report.stages.push_back(counts[2].stage("time from " + cut(1)));
 
   const auto order = shuffled_users(sorted_users(filter.events_of(), ratings.user_ids), options.seed);
-  const std::array<std::int64_t, 3> wanted{0, options.validation_users, options.test_users};
+  const std::array<std::int64_t, 3> wanted{PrepareOptions::automatic, options.validation_users,
+                                           options.test_users};
   const auto contains = [](std::size_t part, std::uint8_t on) {
     return part == 2 ? (on & 3) != 0 && (on & 4) != 0 : (on & 1) != 0 && (part == 0 || (on & 2) != 0);
   };
@@ -135,13 +136,13 @@ TimeSplit::TimeSplit(const RawRatings& ratings, Filter& filter, const PrepareOpt
     row_of_[part].assign(sides_of.size(), -1);
     for (const std::int32_t user : order) {
       const auto count = static_cast<std::int64_t>(users_.size()) - begin;
-      if (wanted[part] > 0 && count == wanted[part]) break;
+      if (count == wanted[part]) break;
       if (!contains(part, sides_of[user])) continue;
       row_of_[part][user] = static_cast<std::int32_t>(users_.size());
       users_.push_back(user);
     }
     parts_[part] = {begin, static_cast<std::int64_t>(users_.size())};
-    if (parts_[part].size() > 0) continue;
+    if (parts_[part].size() > 0 || wanted[part] == 0) continue;
     constexpr std::array problems{"no event is before the first cut",
                                   "no user has events both before the first cut and between the cuts",
                                   "no user has events on both sides of the second cut"};

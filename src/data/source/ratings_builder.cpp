@@ -29,8 +29,8 @@ ReadOptions make_read_options(const SourceOptions& source, const PrepareOptions&
   ReadOptions wanted;
   wanted.min_rating = options.min_rating;
   wanted.part = options.split == SplitMethod::given;
-  wanted.validation = options.validation_users > 0;
-  wanted.test = options.test_users > 0;
+  wanted.validation = options.validation_users != 0;
+  wanted.test = options.test_users != 0;
   wanted.time = by_time || (takes_columns(source) && has_times(source));
   wanted.keep_untimed = !by_time;
   wanted.rating = combines_ratings(options.duplicates) || options.weights != WeightRule::none;
@@ -90,7 +90,14 @@ void RatingsBuilder::append(std::int32_t user, std::int32_t item, double rating,
   const std::int64_t index = ratings_.events.size();
   ratings_.locations.add(index, line_, and_more);
   const SplitPart part = wanted_.part ? part_ : SplitPart::train;
+  if (wanted_.min_rating == PrepareOptions::no_minimum && rating != no_rating) count_rating(rating);
   ratings_.events.add({user, item, index, part, rating >= wanted_.min_rating, time, rating});
+}
+
+void RatingsBuilder::count_rating(double rating) {
+  constexpr std::size_t max_values = 1000;
+  std::map<double, std::int64_t>& counts = ratings_.rating_counts;
+  if (counts.size() <= max_values) ++counts[rating];
 }
 
 void RatingsBuilder::add_numbered(std::int32_t user, std::int32_t item) {

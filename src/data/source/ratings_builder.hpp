@@ -101,6 +101,7 @@ class RatingsBuilder {
   RawRatings take();
 
  private:
+  void count_rating(double rating);
   void append(std::int32_t user, std::int32_t item, double rating, double time, bool and_more);
   /// Returns whether `field` is a valid id; drops the line otherwise.
   [[nodiscard]] bool is_id(std::string_view field, const char* what);

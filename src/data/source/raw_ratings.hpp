@@ -3,6 +3,7 @@
 #include <vaecf/io/id_list.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "data/prepare/event_store.hpp"
@@ -24,6 +25,8 @@ struct RawRatings {
   bool numbered_by_source = false;
   /// The events of a user are ordered by item id instead of by position in the source (netflix).
   bool ordered_by_item = false;
+  /// Numbers of events by rating if no minimum is given; incomplete from 1,000 ratings on.
+  std::map<double, std::int64_t> rating_counts{};
   /// The source has no ratings, so every event is positive.
   bool unrated = false;
 };

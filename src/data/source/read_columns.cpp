@@ -31,7 +31,11 @@ Columns columns_of(const SourceLayout& layout, Table& table, RatingsBuilder& to)
   const auto find = [&](const std::string& column) {
     return column.empty() ? no_column : table.column(column, "data.source names");
   };
-  const Columns columns{find(layout.user), find(layout.item), find(layout.rating),
+  const auto find_id = [&](const std::string& column, std::string_view kind) {
+    const std::string key = format("data.source.{}_column", kind);
+    return column == automatic_column ? table.column_of(kind, key) : find(column);
+  };
+  const Columns columns{find_id(layout.user, "user"), find_id(layout.item, "item"), find(layout.rating),
                         to.wanted().time ? find(layout.time) : no_column, find(layout.name)};
   if (columns.user == columns.item) {
     throw InputError(format(
@@ -111,6 +115,24 @@ void read_object(std::string_view line, const SourceLayout& keys, RatingsBuilder
   to.add(text.user, text.item, rating, time);
 }
 
+// Replaces automatic keys by those of the first object, which `line` is.
+void find_keys(std::string_view line, const LineReader& lines, SourceLayout& keys) {
+  std::string reason;
+  const io::Json object = io::parse_line(line, reason);
+  if (!object.is_object()) return;
+  std::vector<std::string_view> names;
+  for (auto member = object.begin(); member != object.end(); ++member) names.push_back(member.key());
+  for (const auto& [key, kind] : {std::pair(&keys.user, "user"), std::pair(&keys.item, "item")}) {
+    if (*key != automatic_column) continue;
+    const std::optional<std::size_t> found = find_named(names, "", kind);
+    if (!found) {
+      throw InputError(
+          format("{}: {}", lines.name(), no_usual_name(kind, format("data.source.{}_column", kind), names)));
+    }
+    *key = std::string(names[*found]);
+  }
+}
+
 // Calls read_file(lines) at the beginning of each file; an empty one of several is noted instead.
 template <class ReadFile>
 void each_file(const SourceFiles& of, SplitPart part, RatingsBuilder& to, Progress& progress,
@@ -161,11 +183,12 @@ void read_delimited(const SourceOptions& source, const SourceFiles& of, SplitPar
 
 void read_json_objects(const SourceOptions& source, const SourceFiles& of, SplitPart part, RatingsBuilder& to,
                        Progress& progress) {
-  const SourceLayout keys = source_layout(source);
+  SourceLayout keys = source_layout(source);
   ObjectText text;
   each_file(of, part, to, progress, [&](LineReader& lines) {
     refuse_json_array(lines);
     refuse_trec_run(lines);
+    find_keys(lines.peek(), lines, keys);
     for (std::string_view line; lines.next(line);) {
       to.start_line(lines.number(), line);
       read_object(line, keys, to, text);

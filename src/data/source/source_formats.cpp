@@ -8,8 +8,7 @@ namespace vaecf::data {
 namespace {
 
 void check_columns(const SourceOptions& source) {
-  if (!source.user_column.empty() && !source.item_column.empty() && source.user_column != source.item_column)
-    return;
+  if (source.user_column != source.item_column || source.user_column == automatic_column) return;
   throw InputError(
       format("data.source.user_column '{}' and data.source.item_column '{}' must be two different columns",
              excerpt(source.user_column), excerpt(source.item_column)));

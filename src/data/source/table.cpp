@@ -304,6 +304,19 @@ std::size_t Table::column(const std::string& wanted, std::string_view asked_by) 
   return *index;
 }
 
+std::size_t Table::column_of(std::string_view kind, std::string_view key) {
+  const std::vector<std::string_view> names(layout_.names.begin(), layout_.names.end());
+  const std::optional<std::size_t> found = find_named(names, "", kind);
+  if (found) return column(layout_.names[*found], format("has a usual name for {}s", kind));
+  throw InputError(format(
+      "{}:1: {}", lines_->name(),
+      layout_.header
+          ? no_usual_name(kind, key, names)
+          : format(
+                "without a header, columns have no names; set {} to the index of the column of {}s, from 0",
+                key, kind)));
+}
+
 const std::string& Table::name_of(std::size_t column, const std::string& otherwise) const {
   const std::vector<std::string>& names = layout_.names;
   return column < names.size() && !names[column].empty() ? names[column] : otherwise;

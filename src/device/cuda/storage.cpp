@@ -138,14 +138,14 @@ std::unique_ptr<device::UserRows> Device::make_user_rows(ItemSliceView sliced, s
   const std::string sizes = format("{} are needed and {} free", size_text(needed), size_text(free));
   if (resident == Toggle::on && !fits) {
     throw CausedError(FailureCode::memory,
-                      "backend.resident: on: the users' rows do not fit into the GPU's memory: " + sizes +
-                          "; set it to auto or off, so that the GPU reads them from host memory");
+                      "backend.resident: true: the users' rows do not fit into the GPU's memory: " + sizes +
+                          "; set it to auto or false, so that the GPU reads them from host memory");
   }
   const bool on_device = fits && resident != Toggle::off;
   const std::string text =
       format("{} users, {} interactions in {}-bit ids, {}{}", rows.rows(), rows.entries(), 8 * id_size,
              on_device ? "resident on the GPU: " : "read from the host: ",
-             resident == Toggle::off ? "backend.resident is off" : sizes);
+             resident == Toggle::off ? "backend.resident is false" : sizes);
   return std::make_unique<UserRows>(gpu_, stream_, sliced, first_user, items, model_parallel, on_device,
                                     text);
 }

@@ -14,8 +14,9 @@
 namespace vaecf::models {
 namespace {
 
-/// The values of l2 that a search tries unless the configuration has others.
+/// The values of l2 unless the configuration has others: to choose from, or the only one.
 const std::vector<double> usual_l2 = {30.0, 100.0, 300.0, 500.0, 1000.0};
+constexpr double usual_single_l2 = 500.0;
 
 bool has_value(const std::vector<double>& values) {
   return std::ranges::any_of(values, [](double value) { return value != 0.0; });
@@ -77,9 +78,11 @@ class EaseKind final : public SolvedKind {
          make_key<EaseOptions>(
              "feature_weight", &EaseOptions::feature_weight, list_of(at_least(0.0)),
              "EASE: weight of each feature of items (CEASE), which counts as this many users who share the items that have it; requires data.prepare.item_features; try 300 and 1000"),
-         make_key<EaseOptions>(
-             "l2", &EaseOptions::l2, list_of(positive()),
-             "EASE: ridge penalty in numbers of users; of several values the best on validation is used"),
+         or_word(
+             make_key<EaseOptions>(
+                 "l2", &EaseOptions::l2, list_of(positive()),
+                 "EASE: ridge penalty in numbers of users; of several values the best on validation is used; auto: [30, 100, 300, 500, 1000], or 500 without validation users or with validation.select: last"),
+             "auto"),
          make_key<EaseOptions>(
              "dropout", &EaseOptions::dropout, list_of(below_one()),
              "EASE: dropout probability of the denoising form EDLAE; 0: EASE; of several values the best is used"),
@@ -91,20 +94,21 @@ class EaseKind final : public SolvedKind {
              "EASE: weight of a target that dropout keeps in the input, relative to one that it drops (DEQL); 0: EDLAE; 1: as relax: 1"),
          make_key<EaseOptions>(
              "search", &EaseOptions::search,
-             "EASE: standard: user_power [0, 0.5], l2 [30, 100, 300, 500, 1000], dropout [0, 0.3, 0.5], relax [0, 0.4], except for those that are set"),
-         make_key<EaseOptions>(
-             "neighbors", &EaseOptions::neighbors, at_least(0),
-             "EASE: number of neighbors of an item, solved separately for each item; 0: all items, solved together")});
+             "EASE: standard: user_power [0, 0.5], dropout [0, 0.3, 0.5], relax [0, 0.4], except for those that are set"),
+         or_word(
+             make_key<EaseOptions>(
+                 "neighbors", &EaseOptions::neighbors, at_least(1),
+                 "EASE: number of neighbors of an item, solved separately for each item; all: all items, solved together"),
+             "all", std::int64_t{0}, &EaseOptions::neighbors)});
   }
 
   void resolve(ModelOptions& options, const IsSet& is_set) const override {
     EaseOptions& ease = options.ease;
-    if (std::exchange(ease.search, EaseSearch::off) == EaseSearch::standard) {
+    if (std::exchange(ease.search, EaseSearch::none) == EaseSearch::standard) {
       const auto set_default = [&](const char* key, std::vector<double>& values, std::vector<double> grid) {
         if (!is_set(key)) values = std::move(grid);
       };
       set_default("model.ease.user_power", ease.user_power, {0.0, 0.5});
-      set_default("model.ease.l2", ease.l2, usual_l2);
       set_default("model.ease.dropout", ease.dropout, {0.0, 0.3, 0.5});
       // Both change the diagonal, and only one of them is possible.
       if (ease.kept_weight == std::vector{0.0}) set_default("model.ease.relax", ease.relax, {0.0, 0.4});
@@ -118,9 +122,9 @@ class EaseKind final : public SolvedKind {
 
   void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {
     if (options.ease.neighbors >= dataset.items()) {
-      throw InputError(
-          format("model.ease.neighbors: must be below the number of items ({}), got {}; use 0 for all items",
-                 dataset.items(), options.ease.neighbors));
+      throw InputError(format(
+          "model.ease.neighbors: must be below the number of items ({}), got {}; use all for all items",
+          dataset.items(), options.ease.neighbors));
     }
     if (dataset.item_features() == 0 && has_value(options.ease.feature_weight)) {
       throw InputError(format(
@@ -129,14 +133,14 @@ class EaseKind final : public SolvedKind {
     }
   }
 
-  std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const override {
+  std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose, bool compares) const override {
     EaseOptions ease = options.ease;
-    if (purpose == Purpose::baseline_of_many && ease == EaseOptions{.neighbors = ease.neighbors})
-      ease.l2 = usual_l2;
+    if (ease.l2.empty()) ease.l2 = compares ? usual_l2 : std::vector{usual_single_l2};
     std::vector<EaseValues> values = combinations(ease);
-    if (purpose == Purpose::baseline_of_one) values.resize(1);
+    const bool single = purpose == Purpose::baseline && !compares;
+    if (single) values.resize(1);
     return with_low_rank(std::make_unique<EaseSolutions>(std::move(values)), is_dense(options),
-                         options.low_rank, purpose);
+                         options.low_rank, single);
   }
 
   SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {

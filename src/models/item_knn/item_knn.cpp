@@ -43,8 +43,9 @@ class ItemKnnKind final : public SolvedKind {
     using namespace keys;
     return section(
         "model.item_knn.", &ModelOptions::item_knn,
-        {make_key<ItemKnnOptions>("neighbors", &ItemKnnOptions::neighbors, at_least(0),
-                                  "item-kNN: number of neighbors of an item; 0: all items"),
+        {or_word(make_key<ItemKnnOptions>("neighbors", &ItemKnnOptions::neighbors, at_least(1),
+                                          "item-kNN: number of neighbors of an item; all: all items"),
+                 "all", std::int64_t{0}, &ItemKnnOptions::neighbors),
          make_key<ItemKnnOptions>("shrink", &ItemKnnOptions::shrink, at_least(0.0),
                                   "item-kNN: added to the denominator of the similarity"),
          make_key<ItemKnnOptions>(
@@ -63,10 +64,10 @@ class ItemKnnKind final : public SolvedKind {
              "item-kNN: keep the nearest neighbors of each target item or of each source item")});
   }
 
-  std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const override {
+  std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose, bool compares) const override {
     auto title = purpose == Purpose::run ? name() : std::string(label());
     return with_low_rank(std::make_unique<ItemKnnSolution>(options.item_knn, std::move(title)), false,
-                         options.low_rank, purpose);
+                         options.low_rank, purpose == Purpose::baseline && !compares);
   }
 
   SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {

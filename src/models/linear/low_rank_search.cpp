@@ -252,10 +252,10 @@ class LowRankSearch final : public Search {
 }  // namespace
 
 std::unique_ptr<Search> with_low_rank(std::unique_ptr<Search> search, bool dense,
-                                      const LowRankOptions& options, SolvedKind::Purpose purpose) {
+                                      const LowRankOptions& options, bool single) {
   if (!options.enabled()) return search;
   std::vector<TermValues> terms = terms_of(options);
-  if (purpose == SolvedKind::Purpose::baseline_of_one) terms.resize(1);
+  if (single) terms.resize(1);
   return std::make_unique<LowRankSearch>(std::move(search), dense, options, std::move(terms));
 }
 

@@ -14,7 +14,7 @@ namespace vaecf::models {
 /// `keep`, replaced by the `keep` largest elements of each column of their sum with the term, which are
 /// solutions one by one.
 std::unique_ptr<Search> with_low_rank(std::unique_ptr<Search> search, bool dense,
-                                      const LowRankOptions& options, SolvedKind::Purpose purpose);
+                                      const LowRankOptions& options, bool single);
 
 /// Adds the cost of the term to that of a model whose weights are dense or not.
 SolutionCost low_rank_cost(SolutionCost cost, bool dense, const LowRankOptions& options,

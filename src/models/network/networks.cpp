@@ -46,7 +46,7 @@ class MultDaeKind final : public LayeredKind {
 
 class AutoencoderKind final : public LayeredKind {
  public:
-  AutoencoderKind() : LayeredKind(ModelType::autoencoder, "autoencoder", "plain, for comparison") {}
+  AutoencoderKind() : LayeredKind(ModelType::autoencoder, "autoencoder", "plain, for comparison (experimental)") {}
 
   std::vector<std::string_view> used_keys() const override {
     return {"model.hidden", "model.latent", "model.user_features", "train.weight_decay"};
@@ -79,7 +79,7 @@ class AutoencoderKind final : public LayeredKind {
   void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {
     if (!dataset.weighted() || options.autoencoder.loss != device::Loss::squared) return;
     throw InputError(format(
-        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.interaction_weights: none",
+        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.interaction_weights: null",
         name(), dataset.path()));
   }
 

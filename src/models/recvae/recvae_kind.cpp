@@ -22,9 +22,10 @@ class RecVaeKind final : public NetworkKind {
         "model.recvae.", &ModelOptions::recvae,
         {make_key<RecVaeOptions>("gamma", &RecVaeOptions::gamma, at_least(0.0),
                                  "RecVAE: KL weight of a user per item of the user"),
-         or_null(make_key<RecVaeOptions>(
-             "beta", &RecVaeOptions::beta, positive(),
-             "RecVAE: KL weight of every user; null: gamma times the user's number of items")),
+         or_word(make_key<RecVaeOptions>(
+                     "beta", &RecVaeOptions::beta, positive(),
+                     "RecVAE: KL weight of every user; null: gamma times the user's number of items"),
+                 "null"),
          make_key<RecVaeOptions>(
              "prior_weights", &RecVaeOptions::prior_weights, mixture_of(3),
              "RecVAE: weights of the prior's components: N(0, 1), the old encoder's posterior, N(0, e^10)"),

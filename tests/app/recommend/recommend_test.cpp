@@ -207,7 +207,7 @@ class Serving : public ProgramTest {
     workspace.write("c.yaml",
                     "name: films\n"
                     "data: {file: films.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
-                    "{split: random, validation_users: 6, test_users: 8}}\n"
+                    "{split: random, min_rating: 4, min_user_items: 5, validation_users: 6, test_users: 8}}\n"
                     "model: {type: item_knn}\n"
                     "evaluation: {metrics: [ndcg@2]}\nvalidation: {select: ndcg@2}\n");
     workspace.succeed("prepare c.yaml --quiet");

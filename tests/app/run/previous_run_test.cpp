@@ -124,15 +124,16 @@ TEST_F(StartFrom, ANewRunHasTheWeightsOfTheCheckpoint) {
 
 // An item's neighbors are those of the checkpoint, not those of the item with its number there.
 TEST_F(StartFrom, AsManyItemsOfAnotherDatasetAreMatchedById) {
-  workspace.write("c.yaml",
-                  "name: first\n"
-                  "data:\n"
-                  "  file: first.h5\n"
-                  "  source: {format: movielens_csv, path: ratings.csv}\n"
-                  "  prepare: {validation_users: 6, test_users: 6, min_item_users: 1}\n"
-                  "model: {hidden: [16], latent: 8}\n"
-                  "train: {epochs: 2, batch_size: 20, precision: fp32, annealing: {steps: 10}}\n"
-                  "device: cpu\n");
+  workspace.write(
+      "c.yaml",
+      "name: first\n"
+      "data:\n"
+      "  file: first.h5\n"
+      "  source: {format: movielens_csv, path: ratings.csv}\n"
+      "  prepare: {split: liang2018, min_rating: 4, min_user_items: 5, validation_users: 6, test_users: 6, min_item_users: 1}\n"
+      "model: {hidden: [16], latent: 8}\n"
+      "train: {epochs: 2, batch_size: 20, precision: fp32, annealing: {steps: 10}}\n"
+      "device: cpu\n");
   const std::string ratings = made_ratings(60);
   workspace.write("ratings.csv", ratings);
   workspace.succeed("prepare c.yaml --quiet");
@@ -172,7 +173,7 @@ TEST_F(StartFrom, HeldOutUsersThatTheCheckpointWasTrainedOnAreCounted) {
       "c.yaml",
       "name: first\n"
       "data: {file: first.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: {split: "
-      "random, min_user_items: 1, validation_users: 20, test_users: 10}}\n"
+      "random, min_rating: 4, min_user_items: 1, validation_users: 20, test_users: 10}}\n"
       "model: {type: mult_dae, hidden: [4], latent: 2}\n"
       "train: {epochs: 1, batch_size: 8}\n");
   const auto users_of = [&](const std::string& file, const std::string& part) {
@@ -201,6 +202,7 @@ TEST_F(StartFrom, HeldOutUsersThatTheCheckpointWasTrainedOnAreCounted) {
   for (const std::string split : {"stable", "leave_one_out"}) {
     const std::string by =
         "c.yaml --quiet --set data.prepare.split=" + split +
+        " --set data.prepare.validation_users=auto --set data.prepare.test_users=auto"
         " --set data.prepare.test_fraction=0.2 --set data.prepare.validation_fraction=0.2 ";
     workspace.write("ratings.csv", made_ratings(60));
     workspace.succeed("prepare " + by);

@@ -66,7 +66,7 @@ const std::string list_left_over =
     "; wait $job; code=$?; sleep 0.5; pgrep -f $PROGRAM && echo left over; (exit $code)";
 
 TEST_F(Ranks, CtrlCEndsAllRanksSilently) {
-  const Result result = workspace.interrupted("$MPIRUN -np 2 $PROGRAM small.yaml --set validation.every=0",
+  const Result result = workspace.interrupted("$MPIRUN -np 2 $PROGRAM small.yaml --set validation.every=never",
                                               "kill -INT $job" + list_left_over);
   EXPECT_TRUE(workspace.exists("runs/small/metrics.jsonl")) << result.err;
   EXPECT_EQ(count(result.out, "code "), 1) << result.out;
@@ -81,7 +81,7 @@ TEST_F(Ranks, KilledRankEndsAllRanks) {
        {std::string(), std::string(" --set distributed.item_slices=3"), asynchronous}) {
     SCOPED_TRACE(how);
     const Result result =
-        workspace.interrupted("$MPIRUN -np 3 $PROGRAM small.yaml --set validation.every=0" + how,
+        workspace.interrupted("$MPIRUN -np 3 $PROGRAM small.yaml --set validation.every=never" + how,
                               "kill -KILL $(pgrep -P $job | tail -n 1)" + list_left_over);
     EXPECT_EQ(count(result.out, "code 0") + count(result.out, "left over"), 0) << result.out;
     expect_in(result.err, {"exited on signal 9"});  // from mpirun

@@ -223,7 +223,7 @@ TEST_F(Signals, SignalBurstDoesNotChangeWeights) {
     // signals, with a checkpoint of each.
     const std::string command = program + ranks + "$PROGRAM small.yaml";
     const Result result =
-        workspace.interrupted(command + " --set run.checkpoint_every=0",
+        workspace.interrupted(command + " --set run.checkpoint_every=never",
                               "targets=$(pgrep -P $job) || targets=$job\n"
                               "for i in $(seq 20000); do kill -USR1 $targets 2>/dev/null || break; done");
     expect_in(result.out, {"code 75"});

@@ -38,7 +38,7 @@ TEST(CudaErrors, MessagesContainAdvice) {
             {"driver supports CUDA up to", "this program requires CUDA", "update the driver"});
   expect_in(explain(cudaErrorNoKernelImageForDevice, "a kernel's start"), {"VAECF_CUDA_ARCHITECTURES"});
   expect_in(explain(cudaErrorSystemNotReady, "taking the GPU"), {"nvidia-fabricmanager"});
-  expect_in(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.cuda_graph: off"});
+  expect_in(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.cuda_graph: false"});
   expect_in(explain(cudaErrorMemoryAllocation, "a copy"), {"train.batch_size", "backend.resident"});
   // Faults of a GPU or a kernel are returned by a later call.
   for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress}) {
@@ -50,7 +50,7 @@ TEST(CudaErrors, MessagesContainAdvice) {
 TEST(CudaErrors, FullMemoryMessageNamesSizesAndRemedies) {
   EXPECT_EQ(
       explain_full_memory("the logits", std::int64_t{1} << 30, 300 << 20, std::int64_t{80} << 30, 5 << 20),
-      "GPU memory: 1.0 GiB for the logits are needed, 0.3 GiB of 80.0 GiB are free (5.0 MiB are used by this run; for other programs see nvidia-smi); lower train.batch_size, set backend.resident: off, or use more GPUs");
+      "GPU memory: 1.0 GiB for the logits are needed, 0.3 GiB of 80.0 GiB are free (5.0 MiB are used by this run; for other programs see nvidia-smi); lower train.batch_size, set backend.resident: false, or use more GPUs");
 }
 
 TEST(CudaLibrary, IsLoadedAtTheFirstCall) {

@@ -347,9 +347,9 @@ TEST(CudaEmulatedRowsPlacement, StayOnTheHostIfTheyDoNotFit) {
             "free");
   expect_in(place(Toggle::on, 450), {"resident on the GPU"});
   EXPECT_EQ(place(Toggle::off, 150),
-            "1 users, 153600 interactions in 16-bit ids, read from the host: backend.resident is off");
+            "1 users, 153600 interactions in 16-bit ids, read from the host: backend.resident is false");
   expect_in(message_of<RunError>([&] { place(Toggle::on, 600); }),
-            {"1.2 MiB are needed and 1.0 MiB free; set it to auto or off"});
+            {"1.2 MiB are needed and 1.0 MiB free; set it to auto or false"});
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ std::shared_ptr<const models::ItemModel> solve(const models::Interactions& train
                                                const models::LowRankOptions& options, const run::Run& run,
                                                int threads = 2) {
   const auto search = models::with_low_rank(std::make_unique<OneEase>(values), values.neighbors == 0, options,
-                                            models::SolvedKind::Purpose::run);
+                                            models::SolvedKind::Purpose::run, false);
   return search->solve(0, train, run, threads);
 }
 

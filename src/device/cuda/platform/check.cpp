@@ -29,14 +29,14 @@ std::string advice(cudaError_t status) {
     case cudaErrorInvalidDeviceFunction:
       return "configure the program again with -DVAECF_CUDA_ARCHITECTURES=native on this machine, or use device: cpu";
     case cudaErrorMemoryAllocation:
-      return "see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: off";
+      return "see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: false";
     case cudaErrorSystemNotReady:
       return "see systemctl status nvidia-fabricmanager, which GPUs connected by NVSwitch require";
     default:
       break;
   }
   if (status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureWrongThread) {
-    return "this is a bug; set backend.cuda_graph: off";
+    return "this is a bug; set backend.cuda_graph: false";
   }
   // Kernel and GPU faults are asynchronous: an unrelated later call returns them.
   return "if this call is not the cause, earlier work on the GPU is: see `dmesg` for Xid messages and nvidia-smi for the GPU's state and processes; start again from the last checkpoint; if the error recurs, compute-sanitizer names the kernel";
@@ -64,7 +64,7 @@ void check(cudaError_t status, const char* what) {
 std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,
                                 std::int64_t used_by_run) {
   return format(
-      "GPU memory: {} for {} are needed, {} of {} are free ({} are used by this run; for other programs see nvidia-smi); lower train.batch_size, set backend.resident: off, or use more GPUs",
+      "GPU memory: {} for {} are needed, {} of {} are free ({} are used by this run; for other programs see nvidia-smi); lower train.batch_size, set backend.resident: false, or use more GPUs",
       size_text(bytes), what, size_text(free), size_text(total), size_text(used_by_run));
 }
 
