@@ -132,9 +132,10 @@ TEST_F(Solved, NoveltyCountsTrainUsersWithAnItem) {
   workspace.succeed("prepare tiny.yaml --quiet");
   workspace.succeed("tiny.yaml --quiet");
   const std::string log = workspace.read("runs/tiny/metrics.jsonl");
-  expect_in(log, {"\"novelty@2\":0.9874", "\"novelty@2_without_history\":0.2924"});
+  expect_in(log, {"\"metrics\":{\"novelty@2\":{\"value\":0.9874",
+                  "\"without_history\":{\"users\":1,\"metrics\":{\"novelty@2\":{\"value\":0.2924"});
   // Each of the users 1 and 2 has fewer than three items left, and gets the target; user 9 both.
-  expect_in(log, {"\"precision@3\":0.4444"});
+  expect_in(log, {"\"precision@3\":{\"value\":0.4444"});
 }
 
 TEST_F(Solved, CompleteRunIsResumedWithoutSolvingAgain) {
