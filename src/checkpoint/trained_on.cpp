@@ -61,7 +61,7 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
     const bool off = dataset.features() > 0;
     throw InputError(format("{}: the checkpoint's model has {} user features, but {}; {}", path,
                             checkpoint.features,
-                            off ? "model.user_features is off" : format("{} has none", dataset.path()),
+                            off ? "model.user_features is false" : format("{} has none", dataset.path()),
                             off ? "set it to auto" : "use the dataset of its run"));
   }
   const std::string hashing = feature_hashing_of(dataset);

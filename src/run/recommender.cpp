@@ -170,7 +170,7 @@ Recommender::Recommender(const config::TrainingConfig& options, const Context& c
   const checkpoint::TrainingState& state = reader.state();
   if (state.features > 0 && options.model.features == models::FeaturesInput::off) {
     throw InputError(format(
-        "{}: the checkpoint's model has {} user features, but model.user_features is off; set it to auto",
+        "{}: the checkpoint's model has {} user features, but model.user_features is false; set it to auto",
         checkpoint.path(), state.features));
   }
   items_ = state.items;

@@ -67,7 +67,7 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   EXPECT_EQ(workspace.read("1.tsv"), workspace.read("2.tsv"));
 
   workspace.refuse("recommend small.yaml --set model.user_features=off --top 3",
-                   "user features, but model.user_features is off; set it to auto");
+                   "user features, but model.user_features is false; set it to auto");
 }
 
 TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {
@@ -90,7 +90,7 @@ TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
   const std::string command = "export runs/small/checkpoints/best.h5 --quiet --output ";
   workspace.succeed(command + "m.safetensors");
   const std::string tensors = workspace.read("m.safetensors");
-  EXPECT_EQ(count(tensors, "\"encoder_1.feature_weight\":{\"dtype\":\"F32\",\"shape\":[64,16]"), 1)
+  EXPECT_EQ(count(tensors, "\"encoder_1.feature_weight\":{\"dtype\":\"F32\",\"shape\":[80,16]"), 1)
       << tensors.substr(0, 1500);
   EXPECT_EQ(count(tensors, "xxh64 1"), 1);
 

@@ -101,7 +101,7 @@ TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
     expect_error<InputError>({part}, [&] { test_on(1); });
   };
   const auto automatic = models::FeaturesInput::automatic, off = models::FeaturesInput::off;
-  refused("model has 8 user features, but model.user_features is off; set it to auto", off, with);
+  refused("model has 8 user features, but model.user_features is false; set it to auto", off, with);
   refused("has none; use the dataset of its run", automatic, make("data.h5", {}));
   refused("hashed by", automatic, make("others.h5", {.tastes = 6, .features = true}));
   options_.data.file = with;

@@ -31,7 +31,7 @@ struct InputDims {
 };
 
 /// Returns the input dimensions of the model of `options`: the items of `dataset`, its user features unless
-/// model.user_features is off or the model takes none, and the model-parallel group.
+/// model.user_features is false or the model takes none, and the model-parallel group.
 InputDims input_dims(const ModelOptions& options, const io::DatasetFile& dataset,
                      device::ModelParallelGroup& model_parallel = device::single_rank());
 
