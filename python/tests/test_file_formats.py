@@ -201,7 +201,9 @@ def write_datasets(runs: Runs) -> None:
             kept = np.maximum(array - cut, 0) if name == "indptr" else array[cut:]
             del fold_in[name]
             fold_in[name] = kept
-    runs.prepare("stable.h5", data__prepare__split="stable", data__prepare__validation_fraction="0.2", data__prepare__test_fraction="0.2")
+    fractions = {f"data__prepare__{part}_fraction": "0.2" for part in ("validation", "test")}
+    auto = {f"data__prepare__{part}_users": "auto" for part in ("validation", "test")}
+    runs.prepare("stable.h5", data__prepare__split="stable", **fractions, **auto)
     times = {"data__source__time_column": "time", "data__prepare__split": "time"}
     runs.prepare("time.h5", **times)
     runs.prepare("dates.h5", data__prepare__dates="[1970-01-01T00:25:00, 1970-01-01T00:30:00]", **times)
