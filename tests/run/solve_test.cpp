@@ -78,7 +78,6 @@ TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
     EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
     EXPECT_EQ(events("start").size(), 1U);
     EXPECT_EQ(events("end").at(0).at("reason"), "solved");
-
     const Tensors weights = tensors_in(options_.best_checkpoint());
     if (ranks == 1) expected = weights;
     EXPECT_EQ(weights, expected) << ranks;
