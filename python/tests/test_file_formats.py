@@ -135,7 +135,7 @@ def of_hdf5(kind: str, path: Path) -> Iterator[tuple[str, str, str]]:
 def general(name: str) -> str:
     """Returns the name of an array with words for what depends on the configuration."""
     name = re.sub(r"(ndcg|recall)@\d+", "METRIC", name)
-    name = re.sub(r"^(new_items/)?(popularity|ease|features_alone)/", r"\1RESULT/", name)
+    name = re.sub(r"^((?:new_items|head|tail)/)?(popularity|ease|features_alone)/", r"\1RESULT/", name)
     name = re.sub(r"^(optimizer/\w+_moment)/.*", r"\1/ARRAY", name)
     name = name.replace("encoder_1/feature_weight", "FEATURES")
     return re.sub(r"(encoder|decoder)_\d+/", r"\1_N/", name).replace("FEATURES", "encoder_1/feature_weight")

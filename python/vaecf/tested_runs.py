@@ -32,7 +32,9 @@ def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list
 
 
 def _values(result: Event) -> dict[str, Value]:
-    """Returns the metrics of a result, and after them those of its new items, as new_items/ndcg@100."""
-    new_items = result.get("groups", {}).get("new_items", {})
-    named = {**result.get("metrics", {}), **{f"new_items/{name}": metric for name, metric in new_items.get("metrics", {}).items()}}
+    """Returns the metrics of a result, and after them those of its groups of held-out items, as new_items/ndcg@100."""
+    named = dict(result.get("metrics", {}))
+    for group in ("head", "tail", "new_items"):
+        of_group = result.get("groups", {}).get(group, {}).get("metrics", {})
+        named |= {f"{group}/{name}": metric for name, metric in of_group.items()}
     return {name: (float(metric["value"]), metric.get("se")) for name, metric in named.items() if metric.get("value") is not None}

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 
 namespace vaecf::evaluate {
 
 struct Evaluator::Values {
-  std::vector<double> of_users;                  // (rank and list metrics, users); 0 without a target
+  std::vector<double> of_users;  // (rank and list metrics, users); 0 without a target
+  std::vector<double> of_head;   // (group metrics, users); 0 without a target in the head
+  std::vector<double> of_tail;
   std::vector<std::vector<std::int64_t>> lists;  // number of lists with each item, for each catalog metric
 };
 
@@ -34,6 +35,7 @@ Evaluator::Evaluator(const Context& context, const io::DatasetFile& dataset, con
     list_length_ = std::max(list_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items_)));
   }
   for (const math::Metric& metric : rank_metrics_) names_.push_back(math::to_string(metric));
+  std::ranges::copy_if(rank_metrics_, std::back_inserter(group_metrics_), math::is_of_groups);
   for (const math::Metric& metric : list_metrics_) names_.push_back(math::to_string(metric));
   if (new_items_ > 0) take_new_targets();
 }
@@ -54,10 +56,12 @@ void Evaluator::prepare(models::Scorer& model) {
 
 void Evaluator::prepare_popularity() {
   if (popularity_prepared_) return;
-  std::int64_t needed = list_metrics_.empty() ? 0 : 1;
+  const bool unbiased = std::ranges::any_of(rank_metrics_, math::is_unbiased);
+  std::int64_t needed = list_metrics_.empty() && group_metrics_.empty() && !unbiased ? 0 : 1;
   for (std::int64_t row = 0; row < held_out_.targets.rows(); ++row)
     if (held_out_.targets.view().row_size(row) > 0 && held_out_.fold_in.view().row_size(row) == 0) needed = 1;
   if (context_.communicator.all_reduce(needed, comm::Reduction::max) > 0) popularity();
+  if (unbiased) gains_ = math::inverse_propensities(popularity_->counts());
   popularity_prepared_ = true;
 }
 
@@ -66,13 +70,36 @@ std::shared_ptr<const models::Popularity> Evaluator::popularity() {
   return popularity_;
 }
 
-void Evaluator::set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, std::int64_t none,
+void Evaluator::set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, std::int64_t items,
                           Values& values) const {
+  const std::span<const std::int32_t> targets = held_out_.targets.view().row(row);
+  const std::int64_t users = held_out_.targets.rows();
+  std::vector<double> gains;
+  if (!gains_.empty())
+    for (const std::int32_t target : targets) gains.push_back(gains_[target]);
   double* value = values.of_users.data() + row;
   for (const math::Metric& metric : rank_metrics_) {
-    *value = math::metric_of_user(metric, ranks, none);
-    value += held_out_.targets.rows();
+    *value = math::metric_of_user(metric, ranks, items, gains);
+    value += users;
   }
+  if (group_metrics_.empty()) return;
+  std::vector<std::int32_t> head;
+  std::vector<std::int32_t> tail;
+  for (std::size_t t = 0; t < targets.size(); ++t)
+    (popularity_->is_in_head(targets[t]) ? head : tail).push_back(ranks[t]);
+  for (std::size_t m = 0; m < group_metrics_.size(); ++m) {
+    const auto at = m * static_cast<std::size_t>(users) + static_cast<std::size_t>(row);
+    values.of_head[at] = math::metric_of_user(group_metrics_[m], head, items);
+    values.of_tail[at] = math::metric_of_user(group_metrics_[m], tail, items);
+  }
+}
+
+Evaluator::Values Evaluator::no_values() const {
+  const auto users = static_cast<std::size_t>(held_out_.targets.rows());
+  return {.of_users = std::vector<double>(names_.size() * users),
+          .of_head = std::vector<double>(group_metrics_.size() * users),
+          .of_tail = std::vector<double>(group_metrics_.size() * users),
+          .lists = {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}};
 }
 
 void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const {
@@ -122,15 +149,8 @@ std::vector<EvaluationResult> Evaluator::evaluate_variants(models::Scorer& model
   };
   if (new_items_ > 0) rank_among(model, false);
   context_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
-  const std::vector<double> ranked = model.evaluate(users, history, rank_metrics_, report);
-  std::vector<Values> variants;
-  const std::size_t of_variant = rank_metrics_.size() * static_cast<std::size_t>(targets.rows());
-  for (std::int64_t v = 0; v < model.variants(); ++v) {
-    const auto own = std::span(ranked).subspan(static_cast<std::size_t>(v) * of_variant, of_variant);
-    Values& values = variants.emplace_back(
-        Values{{own.begin(), own.end()}, {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}});
-    values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
-  }
+  const std::vector<std::int32_t> ranks = rank_targets(model, users, history, report);
+  std::vector<Values> variants(static_cast<std::size_t>(model.variants()), no_values());
 
   if (list_length_ > 0) context_.progress.begin(format("lists of {} users", split_), all_users_, "users");
   const auto length = static_cast<std::size_t>(list_length_);
@@ -159,12 +179,17 @@ std::vector<EvaluationResult> Evaluator::evaluate_variants(models::Scorer& model
   }
   context_.progress.end();
   std::vector<EvaluationResult> results;
+  const auto* next = ranks.data();
   for (Values& values : variants) {
-    if (model.divides_items()) {  // the other ranks of the model-parallel group have computed other values
-      comm::Communicator& ranks = context_.grid->model_parallel_ranks();
-      ranks.all_reduce(std::span<double>(values.of_users));
+    if (model.divides_items()) {  // the other ranks of the model-parallel group have computed other lists
+      comm::Communicator& group = context_.grid->model_parallel_ranks();
+      group.all_reduce(std::span<double>(values.of_users));
       for (std::vector<std::int64_t>& of_metric : values.lists)
-        ranks.all_reduce(std::span<std::int64_t>(of_metric));
+        group.all_reduce(std::span<std::int64_t>(of_metric));
+    }
+    for (std::int64_t row = 0; row < targets.rows(); ++row) {
+      set_ranks(row, {next, static_cast<std::size_t>(targets.row_size(row))}, model.items(), values);
+      next += targets.row_size(row);
     }
     serve_by_popularity(features, values);
     results.push_back(reduce(values));
@@ -173,11 +198,21 @@ std::vector<EvaluationResult> Evaluator::evaluate_variants(models::Scorer& model
   return results;
 }
 
+std::vector<std::int32_t> Evaluator::rank_targets(models::Scorer& model, models::LoadedUsers& users,
+                                                  models::History history,
+                                                  const std::function<void(std::int64_t)>& report) const {
+  std::vector<std::int32_t> ranks = model.rank_targets(users, history, report);
+  if (!model.divides_items()) return ranks;
+  // The other ranks of the model-parallel group have ranked the targets of other users.
+  std::vector<std::int64_t> all(ranks.begin(), ranks.end());
+  context_.grid->model_parallel_ranks().all_reduce(std::span<std::int64_t>(all));
+  return {all.begin(), all.end()};
+}
+
 EvaluationResult Evaluator::evaluate(const Lists& lists) {
   prepare_popularity();
   const CsrView targets = held_out_.targets.view();
-  Values values{std::vector<double>(names_.size() * static_cast<std::size_t>(targets.rows())),
-                {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}};
+  Values values = no_values();
   constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
   std::vector<std::int32_t> rank_of(items_, none);  // of the items in the user's list
   std::vector<std::int32_t> ranks;
@@ -256,78 +291,41 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     result.metrics.emplace_back(math::to_string(catalog_metrics_[m]), MetricValue{total, std::nullopt});
   }
   result.metrics = ordered(std::move(result.metrics));
+  if (group_metrics_.empty()) return result;
+  std::vector<std::int64_t> in_head;
+  std::vector<std::int64_t> in_tail;
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    in_head.push_back(std::ranges::count_if(
+        targets.row(row), [&](std::int32_t item) { return popularity_->is_in_head(item); }));
+    in_tail.push_back(targets.row_size(row) - in_head.back());
+  }
+  result.head = reduce_group(values.of_head, std::move(in_head));
+  result.tail = reduce_group(values.of_tail, std::move(in_tail));
   return result;
 }
 
-namespace {
-
-/// Returns the values of all ranks, in rank order. Collective.
-template <class T>
-std::vector<T> gather(comm::Communicator& ranks, const std::vector<T>& mine) {
-  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(T));
-  std::vector<T> all;
-  for (const std::string& part : comm::all_gather_strings(ranks, bytes)) {
-    if (part.empty()) continue;
-    all.resize(all.size() + part.size() / sizeof(T));
-    std::memcpy(all.data() + all.size() - part.size() / sizeof(T), part.data(), part.size());
+TargetGroupResult Evaluator::reduce_group(std::span<const double> values,
+                                          std::vector<std::int64_t> targets) const {
+  std::vector<double> sums = {0.0};
+  TargetGroupResult result{.targets = std::move(targets)};
+  for (const std::int64_t of_user : result.targets) sums[0] += of_user > 0 ? 1.0 : 0.0;
+  for (std::size_t m = 0; m < group_metrics_.size(); ++m) {
+    const auto of_metric = values.subspan(m * result.targets.size(), result.targets.size());
+    math::MetricSums of_group;
+    for (std::size_t row = 0; row < of_metric.size(); ++row)
+      if (result.targets[row] > 0) of_group.add(of_metric[row]);
+    sums.insert(sums.end(), {of_group.sum, of_group.sum_of_squares});
+    result.of_users[math::to_string(group_metrics_[m])].assign(of_metric.begin(), of_metric.end());
   }
-  return all;
-}
-
-}  // namespace
-
-io::UserColumns Evaluator::per_user(
-    const std::vector<std::pair<std::string, const EvaluationResult*>>& results) {
-  comm::Communicator& ranks = context_.data_parallel_ranks();
-  const CsrView fold_in = held_out_.fold_in.view();
-  const CsrView targets = held_out_.targets.view();
-  const std::span<const std::int64_t> counts = popularity()->counts();
-  std::vector<std::int64_t> rows;  // of this rank, with a target
-  std::vector<std::int64_t> history;
-  std::vector<std::int64_t> target_count;
-  std::vector<double> target_popularity;
-  for (std::int64_t row = 0; row < targets.rows(); ++row) {
-    if (targets.row_size(row) == 0) continue;
-    rows.push_back(held_out_.rows.begin + row);
-    history.push_back(fold_in.row_size(row));
-    target_count.push_back(targets.row_size(row));
-    double sum = 0.0;
-    for (const std::int32_t item : targets.row(row)) sum += static_cast<double>(counts[item]);
-    target_popularity.push_back(sum / static_cast<double>(targets.row_size(row)));
+  context_.data_parallel_ranks().all_reduce(std::span<double>(sums));
+  result.users = static_cast<std::int64_t>(sums[0]);
+  for (std::size_t m = 0; m < group_metrics_.size(); ++m) {
+    const math::MetricSums total{sums[2 * m + 1], sums[2 * m + 2], result.users};
+    result.metrics.emplace_back(math::to_string(group_metrics_[m]),
+                                MetricValue{total.mean(), total.standard_error()});
   }
-
-  io::UserColumns content;
-  content.columns = {{"history", gather(ranks, history)},
-                     {"targets", gather(ranks, target_count)},
-                     {"target_popularity", gather(ranks, target_popularity)}};
-  for (const auto& [prefix, result] : results) {
-    for (const auto& [name, values] : result->of_users) {
-      std::vector<double> mine;
-      for (const std::int64_t row : rows) mine.push_back(values[row - held_out_.rows.begin]);
-      content.columns.push_back({prefix + name, gather(ranks, mine)});
-    }
-  }
-
-  content.users = ids_of(gather(ranks, rows));
-  if (new_items_ == 0) return content;
-
-  target_count.clear();
-  const CsrView new_targets = new_item_users_.held_out.targets.view();
-  for (std::int64_t row = 0; row < new_targets.rows(); ++row)
-    target_count.push_back(new_targets.row_size(row));
-  content.columns.push_back({"new_items/user_id", ids_of(gather(ranks, new_item_users_.rows))});
-  content.columns.push_back({"new_items/targets", gather(ranks, target_count)});
-  for (const auto& [prefix, result] : results)
-    if (result->new_items)
-      for (const auto& [name, values] : result->new_items->of_users)
-        content.columns.push_back({"new_items/" + prefix + name, gather(ranks, values)});
-  return content;
-}
-
-io::IdList Evaluator::ids_of(const std::vector<std::int64_t>& rows) const {
-  const std::string path = split_ + "/user_id";
-  if (!dataset_.has_ids(path)) return {rows, {}};
-  return dataset_.read_ids(path).select(rows);
+  result.metrics = ordered(std::move(result.metrics));
+  return result;
 }
 
 }  // namespace vaecf::evaluate

@@ -36,15 +36,24 @@ void Evaluator::evaluate_new_items(models::Scorer& model, models::History histor
   rank_among(model, true);
   const bool prepared = prepared_model_ == &model;
   const std::unique_ptr<models::LoadedUsers> loaded = prepared ? nullptr : load_users(model, users);
-  std::vector<double> values = model.evaluate(prepared ? *prepared_new_item_users_ : *loaded, history,
-                                              rank_metrics_, [&](std::int64_t) { activity.note_progress(); });
+  const std::vector<std::int32_t> ranks =
+      rank_targets(model, prepared ? *prepared_new_item_users_ : *loaded, history,
+                   [&](std::int64_t) { activity.note_progress(); });
   model.restrict_to({});
-  // The other ranks of a model-parallel group have computed other values.
-  if (model.divides_items()) context_.grid->model_parallel_ranks().all_reduce(std::span<double>(values));
   const CsrView features = model.features() > 0 ? users.features.view() : CsrView{};
-  const std::size_t of_variant = values.size() / results.size();
-  for (std::size_t v = 0; v < results.size(); ++v)
-    results[v].new_items = reduce_new_items(std::span(values).subspan(v * of_variant, of_variant), features);
+  const CsrView targets = users.targets.view();
+  const auto* next = ranks.data();
+  for (EvaluationResult& result : results) {
+    std::vector<double> values(rank_metrics_.size() * static_cast<std::size_t>(targets.rows()));
+    for (std::int64_t row = 0; row < targets.rows(); ++row) {
+      const std::span of_user(next, static_cast<std::size_t>(targets.row_size(row)));
+      next += of_user.size();
+      for (std::size_t m = 0; m < rank_metrics_.size(); ++m)
+        values[m * static_cast<std::size_t>(targets.rows()) + static_cast<std::size_t>(row)] =
+            math::metric_of_user(rank_metrics_[m], of_user, model.items());
+    }
+    result.new_items = reduce_new_items(values, features);
+  }
 }
 
 std::optional<NewItemsResult> Evaluator::reduce_new_items(std::span<double> values, CsrView features) const {

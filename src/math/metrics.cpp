@@ -1,11 +1,12 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/text.hpp>
-#include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+
+#include "math/user_metrics.hpp"
 
 namespace vaecf::math {
 namespace {
@@ -82,9 +83,31 @@ CatalogMetric catalog_metric(const Metric& metric) {
   return metric.kind < 0 ? list_metric(metric.kind).of_catalog : nullptr;
 }
 
-double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
-  SingleThread thread;
-  return user_metric(thread, metric, ranks.data(), static_cast<std::int64_t>(ranks.size()), items);
+bool is_unbiased(const Metric& metric) {
+  return name_of(metric.kind).starts_with("unbiased_");
+}
+
+bool is_of_groups(const Metric& metric) {
+  const std::string_view name = name_of(metric.kind);
+  return name == Ndcg::name || name == Recall::name || name == RecallN::name;
+}
+
+double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items,
+                      std::span<const double> gains) {
+  const std::int64_t k = std::min<std::int64_t>(metric.k, items);
+  const std::int64_t possible = std::min<std::int64_t>(k, std::ssize(ranks));
+  return possible == 0 ? 0.0 : UserMetrics::of_user(metric.kind, {ranks, gains, k, possible, metric.k});
+}
+
+std::vector<double> inverse_propensities(std::span<const std::int64_t> users_of_items) {
+  constexpr double smallest = 0.01;
+  const std::int64_t most = users_of_items.empty() ? 0 : *std::ranges::max_element(users_of_items);
+  std::vector<double> inverse;
+  for (const std::int64_t users : users_of_items) {
+    const double relative = most > 0 ? static_cast<double>(users) / static_cast<double>(most) : 0.0;
+    inverse.push_back(1.0 / std::max(smallest, std::sqrt(relative)));
+  }
+  return inverse;
 }
 
 double coverage(std::span<const std::int64_t> lists_of_item) {

@@ -1,7 +1,8 @@
 #include <vaecf/math/random_order.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
+
+#include "math/user_metrics.hpp"
 
 namespace vaecf::math {
 namespace {
@@ -58,6 +59,14 @@ double expectation(const Map&, const RandomOrder& of) {
 }
 double expectation(const Precision&, const RandomOrder& of) {
   return of.hits() / of.cutoff;
+}
+
+// New items have no train users, so that their propensities are equal.
+double expectation(const UnbiasedRecall&, const RandomOrder& of) {
+  return expectation(Recall{}, of);
+}
+double expectation(const UnbiasedNdcg&, const RandomOrder& of) {
+  return expectation(Ndcg{}, of);
 }
 
 /// Returns the expectation of the metric at index `kind` of the table.

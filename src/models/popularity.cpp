@@ -59,7 +59,7 @@ double Popularity::of_list(const math::Metric& metric, std::span<const std::int3
     ++items;
     const auto count = static_cast<double>(counts_[item]);
     if (metric.kind == math::Metric::popularity) sum += count;
-    if (metric.kind == math::Metric::tail) sum += position_[item] >= head_ ? 1.0 : 0.0;
+    if (metric.kind == math::Metric::tail) sum += is_in_head(item) ? 0.0 : 1.0;
     if (metric.kind == math::Metric::novelty) sum += std::log2(users_ / std::max(count, 1.0));
   }
   return items == 0 ? 0.0 : sum / static_cast<double>(items);

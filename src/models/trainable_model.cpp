@@ -32,7 +32,8 @@ DeviceUsers::DeviceUsers(device::Device& device, const UserData& users, std::int
       empty_rows(device.make_user_rows(CsrView{no_items, {}}, 0, item_count, model_parallel)),
       items_batch(device.make_batch()),
       features_batch(device.make_batch()),
-      empty_batch(device.make_batch()) {}
+      empty_batch(device.make_batch()),
+      target_count(users.targets.entries()) {}
 
 void DeviceUsers::gather_items(device::Device& device, Range rows) {
   numbers.resize(static_cast<std::size_t>(rows.size()));
@@ -46,12 +47,9 @@ void DeviceUsers::gather_empty(device::Device& device, std::int64_t count) {
   device.gather_batch(*empty_rows, numbers, false, *empty_batch);
 }
 
-device::MetricValues& DeviceUsers::metric_values(device::Device& device, std::size_t metric_count) {
-  if (!values || metrics != metric_count) {
-    values = device.make_metric_values(metric_count, items->rows());
-    metrics = metric_count;
-  }
-  return *values;
+device::TargetRanks& DeviceUsers::target_ranks(device::Device& device) {
+  if (!ranks) ranks = device.make_target_ranks(target_count);
+  return *ranks;
 }
 
 TrainableModel::TrainableModel(device::Device& device, InputDims inputs, device::ParameterLayout layout,
@@ -133,20 +131,19 @@ NetworkInput TrainableModel::gather(DeviceUsers& users, Range rows, History hist
           users.features ? users.features_batch.get() : nullptr};
 }
 
-std::vector<double> TrainableModel::evaluate(LoadedUsers& users, History history,
-                                             std::span<const math::Metric> metrics,
-                                             const std::function<void(std::int64_t users)>& progressed) {
+std::vector<std::int32_t> TrainableModel::rank_targets(
+    LoadedUsers& users, History history, const std::function<void(std::int64_t users)>& progressed) {
   auto& loaded = static_cast<DeviceUsers&>(users);
-  device::MetricValues& values = loaded.metric_values(device_, metrics.size());
+  device::TargetRanks& ranks = loaded.target_ranks(device_);
   const std::int64_t step = std::min(device_.facts().evaluation_batch, max_rows_);
   for (std::int64_t begin = 0; begin < loaded.items->rows(); begin += step) {
     const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
     const NetworkInput input = gather(loaded, rows, history, false);
-    device_.compute_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows,
-                            output_parameters(), output_layer(), metrics, values);
+    device_.rank_targets(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows,
+                         output_parameters(), output_layer(), ranks);
     progressed(rows.end);
   }
-  return device_.read_metrics(values);
+  return device_.read_ranks(ranks);
 }
 
 void TrainableModel::top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,

@@ -89,6 +89,8 @@ io::Json json_of(const evaluate::EvaluationResult& result) {
     groups["with_history"] = {{"users", result.users - without}, {"metrics", json_of(result.with_history)}};
     groups["without_history"] = {{"users", without}, {"metrics", json_of(result.without_history)}};
   }
+  for (const auto& [name, group] : {std::pair("head", &result.head), std::pair("tail", &result.tail)})
+    if (group->users > 0) groups[name] = {{"users", group->users}, {"metrics", json_of(group->metrics)}};
   if (const auto& of_new = result.new_items) {
     groups["new_items"] = {{"users", of_new->users},
                            {"items", of_new->items},

@@ -126,6 +126,19 @@ std::string to_table(const TestResult& result) {
     table += format("  {} users without history\n", without);
     add_rows(&evaluate::EvaluationResult::without_history);
   }
+  const auto add_group = [&](const char* items,
+                             evaluate::TargetGroupResult evaluate::EvaluationResult::*group) {
+    if ((result.model.*group).users == 0) return;
+    table += format("  held-out items in the {}: {} users\n", items, (result.model.*group).users);
+    for (const auto& [name, value] : (result.model.*group).metrics) {
+      table += format("  {:<{}}", name, width);
+      for (const auto& [title, column] : columns)
+        table += format("  {:>18}", cell((column->*group).metrics, name));
+      table += "\n";
+    }
+  };
+  add_group("head", &evaluate::EvaluationResult::head);
+  add_group("tail", &evaluate::EvaluationResult::tail);
   if (result.model.new_items) {
     const evaluate::NewItemsResult& of_model = *result.model.new_items;
     table += format("  {} new items, ranked among themselves: {} users\n", of_model.items, of_model.users);

@@ -4,8 +4,14 @@
 #include <vaecf/models/popularity.hpp>
 
 #include <array>
+#include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "support/train_fixture.hpp"
 
@@ -105,6 +111,101 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
                 static_cast<double>(60 - std::ranges::count(lists_of_item, 0)) / 60.0);
       for (const char* const name : {"gini@10", "coverage@10"})
         EXPECT_FALSE(found.at(name).standard_error) << name << " is not a mean over users";
+    });
+  }
+}
+
+/// Mean over the users that have a value.
+struct Mean {
+  double sum = 0.0;
+  std::int64_t users = 0;
+  void add(double value) {
+    sum += value;
+    ++users;
+  }
+  double mean() const { return sum / static_cast<double>(users); }
+};
+
+// Recomputed from whole lists and from the train rows, with other code than the metrics'.
+TEST_F(Evaluation, UnbiasedMetricsHeadAndTailFollowFromListsAndTrainUsers) {
+  options_.data.file = make("some.h5", {.without_target = 4});
+  std::map<std::string, Mean> expected;
+  std::vector<std::vector<std::int32_t>> lists;
+  on_ranks(1, [&](const run::Run& run) {
+    const auto network = initial_model(run, 31);
+    const data::HeldOutUsers users = data::read_held_out(run.dataset, "validation", 0, 1);
+    std::vector<double> train_users(60, 0.0);
+    for (const std::int32_t item : run.dataset.read_rows("train", {0, run.dataset.rows("train")}).columns)
+      ++train_users[item];
+    std::vector<std::int32_t> popular(60);
+    std::iota(popular.begin(), popular.end(), 0);
+    std::ranges::stable_sort(popular, std::greater(), [&](std::int32_t item) { return train_users[item]; });
+    const double all = std::accumulate(train_users.begin(), train_users.end(), 0.0);
+    std::set<std::int32_t> head;
+    for (double sum = 0.0; sum < 0.8 * all; sum += train_users[popular[head.size() - 1]])
+      head.insert(popular[head.size()]);
+    const auto gain = [&](std::int32_t item) {
+      return 1.0 / std::max(0.01, std::pow(train_users[item] / train_users[popular[0]], 0.5));
+    };
+    const auto held = network->load_users({users.fold_in.view(), {}, {}, 0});
+    std::vector<std::int32_t> items(31 * 60);
+    std::vector<float> scores(items.size());
+    network->top_k(*held, {0, 31}, models::History::items, false, 60, items, scores);
+    for (std::int64_t u = 0; u < 31; ++u) {
+      const auto list = std::span(items).subspan(static_cast<std::size_t>(u) * 60, 60);
+      lists.emplace_back(list.begin(), std::ranges::find(list, -1));
+      const auto of_user = users.targets.view().row(u);
+      for (const std::string group : {"", "head ", "tail "}) {
+        std::set<std::int32_t> targets;
+        for (const std::int32_t item : of_user)
+          if (group.empty() || head.contains(item) == (group == "head ")) targets.insert(item);
+        if (targets.empty()) continue;
+        double hits = 0.0, gains = 0.0, dcg = 0.0, unbiased_dcg = 0.0;
+        for (int place = 0; place < 7; ++place) {
+          if (!targets.contains(list[place])) continue;
+          hits += 1.0;
+          gains += gain(list[place]);
+          dcg += 1.0 / std::log2(2.0 + place);
+          unbiased_dcg += gain(list[place]) / std::log2(2.0 + place);
+        }
+        std::vector<double> falling;
+        for (const std::int32_t item : targets) falling.push_back(gain(item));
+        std::ranges::sort(falling, std::greater());
+        falling.resize(std::min<std::size_t>(7, falling.size()));
+        double ideal = 0.0, largest = 0.0, unbiased_ideal = 0.0;
+        for (std::size_t place = 0; place < falling.size(); ++place) {
+          largest += falling[place];
+          ideal += 1.0 / std::log2(2.0 + static_cast<double>(place));
+          unbiased_ideal += falling[place] / std::log2(2.0 + static_cast<double>(place));
+        }
+        expected[group + "recall@7"].add(hits / static_cast<double>(falling.size()));
+        expected[group + "ndcg@7"].add(dcg / ideal);
+        if (!group.empty()) continue;
+        expected["unbiased_recall@7"].add(gains / largest);
+        expected["unbiased_ndcg@7"].add(unbiased_dcg / unbiased_ideal);
+      }
+    }
+  });
+  const auto expect = [&](const evaluate::EvaluationResult& result) {
+    for (const char* name : {"recall@7", "ndcg@7", "unbiased_recall@7", "unbiased_ndcg@7"})
+      EXPECT_NEAR(result.metrics.at(name).mean, expected.at(name).mean(), 1e-12) << name;
+    for (const char* name : {"recall@7", "ndcg@7"}) {
+      EXPECT_NEAR(result.head.metrics.at(name).mean, expected.at(std::string("head ") + name).mean(), 1e-12);
+      EXPECT_NEAR(result.tail.metrics.at(name).mean, expected.at(std::string("tail ") + name).mean(), 1e-12);
+    }
+    EXPECT_EQ(result.head.users, expected.at("head ndcg@7").users);
+    EXPECT_EQ(result.tail.users, expected.at("tail ndcg@7").users);
+    EXPECT_EQ(result.head.metrics.size(), 2U) << "recall and NDCG alone";
+    EXPECT_LT(result.tail.users, result.users);
+  };
+  const std::vector<std::string> names = {"recall@7", "unbiased_recall@7", "ndcg@7", "unbiased_ndcg@7"};
+  for (const auto& [ranks, item_slices] : {std::pair{1, 1}, {2, 1}, {3, 1}, {2, 2}, {4, 2}}) {
+    options_.distributed.item_slices = item_slices;
+    on_ranks(ranks, [&](const run::Run& run) {
+      const auto model = initial_model(run, 8);
+      evaluate::Evaluator evaluator(run, run.dataset, "validation", names);
+      expect(evaluator.evaluate(*model));
+      expect(evaluator.evaluate(lists));
     });
   }
 }

@@ -178,7 +178,8 @@ TEST_P(Reference, TenConsecutiveUpdates) {
   adam.beta1 = number("training/beta1");
   adam.beta2 = number("training/beta2");
   adam.epsilon = number("training/epsilon");
-  // The loss of the reference contains lambda times the sum of squares; that of train.weight_decay half of it.
+  // The loss of the reference contains lambda times the sum of squares; that of train.weight_decay half of
+  // it.
   const double decay = 2.0 * number("training/lambda");
   training::Optimizer optimizer(adam, decay, *device_, model_->layout().size);
   const auto users = static_cast<double>(users_.rows());

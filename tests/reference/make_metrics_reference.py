@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes metrics_reference.h5: NDCG@k and Recall@k as published (Liang et al., WWW 2018, section 4.2 and its
-notebook), recall over all targets (NGCF, LightGCN), hit rate (NCF), MRR, MAP (over min(k, targets)) and precision, rendered with numpy on random scores with ties, masked fold-in items and users without targets.
+notebook), recall over all targets (NGCF, LightGCN), hit rate (NCF), MRR, MAP (over min(k, targets)), precision, and unbiased recall and NDCG (RDLAE, SIGIR 2023), rendered with numpy on random scores with ties, masked fold-in items and users without targets.
 
 Ties go to the lower item; users without targets are left out of means (both are rules of this program: the
 notebook leaves the order of ties open and divides 0 by 0). HDF5 datasets, for U users, I items and M metrics:
 
     blocks                       the number of blocks
     metrics (M)                  names
+    block_0/train_users (I)      numbers of train users n; the propensity is max(0.01, (n / max n)^0.5)
     block_0/scores (U, I)        fp32
     block_0/fold_in_offsets (U + 1), fold_in        items of user u are those from offset u to offset u + 1
     block_0/targets_offsets (U + 1), targets
@@ -21,7 +22,8 @@ import numpy as np
 CUTOFFS = [("ndcg", 1), ("ndcg", 5), ("ndcg", 10), ("ndcg", 100), ("recall", 1), ("recall", 5), ("recall", 20),
            ("recall", 100), ("recall_n", 1), ("recall_n", 20), ("hit", 1), ("hit", 5), ("mrr", 1), ("mrr", 10),
            ("mrr", 100), ("map", 1), ("map", 10), ("map", 100), ("precision", 1), ("precision", 10),
-           ("precision", 100)]
+           ("precision", 100), ("unbiased_recall", 1), ("unbiased_recall", 5), ("unbiased_recall", 100),
+           ("unbiased_ndcg", 1), ("unbiased_ndcg", 10), ("unbiased_ndcg", 100)]
 DISCOUNT = 1.0 / np.log2(np.arange(2, 1000))
 
 
@@ -41,7 +43,30 @@ METRICS = {
 }
 
 
+# Of the gain of the best k items, their weights 1 / propensity, and those of the targets.
+UNBIASED = {
+    "unbiased_recall": lambda gain, w, held, k: (gain * w).sum() / np.sort(held)[::-1][:k].sum(),
+    "unbiased_ndcg": lambda gain, w, held, k:
+        (gain * w * DISCOUNT[: len(gain)]).sum() / (np.sort(held)[::-1][:k] * DISCOUNT[: min(k, len(held))]).sum(),
+}
+
+
+def inverse_propensities(counts):
+    return 1.0 / np.maximum(0.01, np.sqrt(counts / counts.max()))
+
+
+def values_of_user(order, held_out, held, weights):
+    for kind, k in CUTOFFS:
+        if kind in UNBIASED:
+            yield UNBIASED[kind](held_out[order[:k]], weights[order[:k]], weights[held], min(k, len(order)))
+        else:
+            yield METRICS[kind](held_out[order[:k]], len(held), k)
+
+
 def block(rng, users, items, step):
+    # Numbers of train users by a power law, some of them 0.
+    counts = np.floor(5000.0 / (1.0 + np.random.default_rng(items).permutation(items)) ** 2)
+    weights = inverse_propensities(counts)
     all_scores, all_values, fold_in, targets = [], [], [], []
     for user in range(users):
         scores = rng.normal(size=items).astype(np.float32)
@@ -59,11 +84,10 @@ def block(rng, users, items, step):
         all_scores.append(scores)
         fold_in.append(seen)
         targets.append(held)
-        all_values.append([METRICS[kind](held_out[order[:k]], len(held), k) if len(held) else np.nan
-                           for kind, k in CUTOFFS])
+        all_values.append(list(values_of_user(order, held_out, held, weights)) if len(held) else [np.nan] * len(CUTOFFS))
     values = np.array(all_values)
     rows = values[~np.isnan(values[:, 0])]
-    entries = {"scores": np.array(all_scores), "values": values, "mean": rows.mean(axis=0),
+    entries = {"train_users": counts.astype(np.int64), "scores": np.array(all_scores), "values": values, "mean": rows.mean(axis=0),
                "error": rows.std(axis=0) / np.sqrt(len(rows))}
     for name, lists in (("fold_in", fold_in), ("targets", targets)):
         entries[name] = np.concatenate(lists)

@@ -148,7 +148,8 @@ class Device {
   virtual std::unique_ptr<BatchSchedule> make_batch_schedule() = 0;
   virtual std::unique_ptr<Batch> make_batch() = 0;
   virtual std::unique_ptr<StepState> make_step_state() = 0;
-  virtual std::unique_ptr<MetricValues> make_metric_values(std::size_t metrics, std::int64_t users) = 0;
+  /// Makes ranks for `targets` targets, which are 0.
+  virtual std::unique_ptr<TargetRanks> make_target_ranks(std::int64_t targets) = 0;
   virtual std::unique_ptr<Timer> make_timer() = 0;
   virtual std::unique_ptr<Exporter> make_exporter() = 0;
   virtual void fill(Buffer& buffer, float value) = 0;
@@ -331,21 +332,15 @@ class Device {
   // Scoring. The items of a user's batch row are masked. In a model-parallel group, targets are
   // those of all users of the batch, the same on all ranks; their columns and all resulting items are items
   // of the model, not of the item slice. Results are those of this rank's users: the positions of their
-  // targets among all items (compute_target_ranks), their columns of the metric values (compute_metrics), and
-  // their lists (top_k).
+  // targets among all items (rank_targets), and their lists (top_k).
 
-  /// Writes, for each entry of `targets` (rows as in `batch`), the number of unmasked items that rank ahead
-  /// of it: higher score first, then lower item. A target that is itself masked gets rank I.
-  virtual void compute_target_ranks(const Matrix& hidden, const Batch& batch, CsrView targets,
-                                    const Parameters& parameters, Layer layer,
-                                    std::span<std::int32_t> ranks) = 0;
-  /// Computes these ranks for rows `rows` of `targets`, and from them columns `rows` of `values` (metrics,
-  /// users). They start as zeros, which users without targets keep.
-  virtual void compute_metrics(const Matrix& hidden, const Batch& batch, const UserRows& targets, Range rows,
-                               const Parameters& parameters, Layer layer,
-                               std::span<const math::Metric> metrics, MetricValues& values) = 0;
-  /// Returns all values, row-major. Blocks.
-  virtual std::vector<double> read_metrics(MetricValues& values) = 0;
+  /// Writes the rank of each entry of rows `rows` of `targets`, which are the users of `batch`, to its place
+  /// in `ranks` of all entries: the number of unmasked items that rank ahead of it, higher score first, then
+  /// lower item. A target that is itself masked gets rank I.
+  virtual void rank_targets(const Matrix& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                            const Parameters& parameters, Layer layer, TargetRanks& ranks) = 0;
+  /// Returns all ranks. Blocks.
+  virtual std::vector<std::int32_t> read_ranks(TargetRanks& ranks) = 0;
   /// Writes the k best items of each user and their scores, (B, k) each, best first; the lower item wins
   /// ties. If fewer than k are left, the remaining entries are item -1 and score -infinity.
   virtual void top_k(const Matrix& hidden, const Batch& batch, const Parameters& parameters, Layer layer,

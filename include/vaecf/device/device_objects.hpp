@@ -37,8 +37,8 @@ auto& own(Base& object) {
 
 /// The parameters of a step, its losses, the sums of losses and the loss scale, in device memory.
 struct StepState : Opaque {};
-/// Ranking metrics of users.
-struct MetricValues : Opaque {};
+/// Ranks of the targets of users.
+struct TargetRanks : Opaque {};
 /// Captured operations, which Device::replay() runs on the current contents of the step state.
 struct Graph : Opaque {};
 
@@ -95,8 +95,7 @@ struct ItemMatrix : Opaque {
   /// Computes the scores of the users of `batch`, who have `entries` items.
   virtual void score(const Batch& batch, std::int64_t entries) = 0;
   /// These are the operations of Device with the scores of the last score() of as many users.
-  virtual void compute_metrics(const Batch& batch, const UserRows& targets, Range rows,
-                               std::span<const math::Metric> metrics, MetricValues& values) = 0;
+  virtual void rank_targets(const Batch& batch, const UserRows& targets, Range rows, TargetRanks& ranks) = 0;
   virtual void top_k(const Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores) = 0;
   /// Writes row `item` of B. Blocks.
   virtual void read_row(std::int64_t item, std::span<float> row) const = 0;

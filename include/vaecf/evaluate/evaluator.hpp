@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,6 +58,16 @@ struct NewItemsResult {
   std::map<std::string, std::vector<double>> of_users = {};
 };
 
+/// Recall and NDCG of targets of one kind alone, of the users who have such targets.
+struct TargetGroupResult {
+  std::int64_t users = 0;  ///< number of these users
+  Metrics metrics = {};
+  /// The number of such targets of each of this rank's users, in the order of the dataset.
+  std::vector<std::int64_t> targets = {};
+  /// The metrics of each of this rank's users; 0 without such a target.
+  std::map<std::string, std::vector<double>> of_users = {};
+};
+
 /// The metrics of all users of a split. Except for `new_items`, they are as if new items did not exist.
 struct EvaluationResult {
   std::int64_t users = 0;                 ///< number of users with at least one target
@@ -70,6 +81,10 @@ struct EvaluationResult {
   /// The metrics that are means over users, of each of this rank's users, in the order of the dataset; 0
   /// without a target.
   std::map<std::string, std::vector<double>> of_users = {};
+  /// Targets in the head: the fewest most popular items with 80 % of the train interactions; and in the tail:
+  /// all others. Without metrics if none of those of the evaluation is recall or NDCG.
+  TargetGroupResult head = {};
+  TargetGroupResult tail = {};
   /// Empty if no user has a new item as target.
   std::optional<NewItemsResult> new_items = {};
 };
@@ -113,6 +128,8 @@ class Evaluator {
   /// train users of the targets), and each metric of `results` that is a mean over users, with a prefix for
   /// its name. New items are no targets here: the users who have some among their targets are in the columns
   /// "new_items/user_id", "new_items/targets" and "new_items/" with the name of each metric of new items.
+  /// "head/targets" and "head/" with the name of each metric are those of targets in the head, and 0 without
+  /// one; so are those of the tail.
   /// This object must have made the results. Equal on all ranks. Collective.
   io::UserColumns per_user(const std::vector<std::pair<std::string, const EvaluationResult*>>& results);
   /// Returns the numbers of train users of the items. Collective on the first call.
@@ -145,8 +162,15 @@ class Evaluator {
   io::IdList ids_of(const std::vector<std::int64_t>& rows) const;
   /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
   void prepare_popularity();
-  /// Sets the metrics of a user whose targets have `ranks`; `none`: that of a target outside all lists.
-  void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, std::int64_t none,
+  /// Returns values that are 0.
+  Values no_values() const;
+  /// Returns the ranks of the targets of `users`, this rank's model-parallel group's. Collective in the
+  /// group.
+  std::vector<std::int32_t> rank_targets(models::Scorer& model, models::LoadedUsers& users,
+                                         models::History history,
+                                         const std::function<void(std::int64_t)>& report) const;
+  /// Sets the metrics of a user whose targets have `ranks` among `items` items.
+  void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, std::int64_t items,
                  Values& values) const;
   /// Sets the metrics of a user's list, which may contain -1.
   void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
@@ -158,10 +182,13 @@ class Evaluator {
   Metrics means(const Values& values, UserSet of, std::int64_t users) const;
   /// Reduces the values of this rank's model-parallel group over the model-parallel groups. Collective.
   EvaluationResult reduce(Values& values) const;
+  /// Returns the means of the values (metrics, users) of a group over its users, of all ranks. Collective.
+  TargetGroupResult reduce_group(std::span<const double> values, std::vector<std::int64_t> targets) const;
 
   std::vector<math::Metric> rank_metrics_;     // means over users, from the ranks of targets
   std::vector<math::Metric> list_metrics_;     // means over users, from their lists
   std::vector<math::Metric> catalog_metrics_;  // metrics of all lists together
+  std::vector<math::Metric> group_metrics_;    // those of rank_metrics_ that head and tail have
   std::vector<std::string> names_;             // of rank_metrics_ and list_metrics_
   std::vector<std::string> order_;             // of all metrics, as configured
   int list_length_ = 0;                        // that the metrics need; 0: no lists
@@ -175,6 +202,7 @@ class Evaluator {
   NewItemUsers new_item_users_;
   bool popularity_prepared_ = false;
   std::shared_ptr<const models::Popularity> popularity_;
+  std::vector<double> gains_;  // of items, for unbiased metrics
   // This rank's users on the device of the prepared model.
   const models::Scorer* prepared_model_ = nullptr;
   std::unique_ptr<models::LoadedUsers> prepared_users_;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// Ranking metrics in fp64, computed from the ranks of held-out items (Liang et al. 2018, section 4.2). The
 /// rank of an item is the number of unmasked items that rank ahead of it, so they need neither a
@@ -37,10 +38,21 @@ std::string metric_names();
 /// mean_popularity@k, larger for all others.
 bool is_better(std::string_view name, double value, double other);
 
+/// Returns whether the metric weighs targets by the inverse of their propensities.
+bool is_unbiased(const Metric& metric);
+/// Returns whether the metric is also computed for targets of the head and of the tail alone: recall and
+/// NDCG.
+bool is_of_groups(const Metric& metric);
+
 /// Returns the metric of one user whose targets have `ranks` among `items` items. Ranks of `items` or more
-/// (masked targets) never count, even if the cut-off exceeds the number of items. `metric` must not be one of
+/// (masked targets) never count, even if the cut-off exceeds the number of items. `gains`: those of the
+/// targets by inverse_propensities(), for unbiased metrics; empty: all are equal. `metric` must not be one of
 /// lists.
-double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items);
+double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items,
+                      std::span<const double> gains = {});
+/// Returns 1 / p of each item with the propensity p = max(0.01, sqrt(n / max n)), n its number of train users
+/// (Saito, RecSys 2020, and the evaluation of RDLAE, SIGIR 2023).
+std::vector<double> inverse_propensities(std::span<const std::int64_t> users_of_items);
 
 /// Returns the fraction of items in at least one list, given the number of lists that contain each item (Ge,
 /// Delgado-Battenfeld and Jannach, RecSys 2010).

@@ -41,17 +41,18 @@ class Scorer {
   /// Number of feature columns that the model takes as input; 0: none.
   virtual std::int64_t features() const = 0;
 
-  /// Returns the number of models that evaluate() and top_k() compute the results of, one after the other.
+  /// Returns the number of models that rank_targets() and top_k() compute the results of, one after the
+  /// other.
   virtual std::int64_t variants() const { return 1; }
 
   /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
   virtual std::unique_ptr<LoadedUsers> load_users(const UserData& users) = 0;
-  /// Ranks each user's targets among all items that the user does not have. Returns the metrics of each user,
-  /// (variants, metrics, users); those of users without targets are 0. Calls `progressed` after every batch,
-  /// with the number of users so far. Throws InputError if features are missing.
-  virtual std::vector<double> evaluate(LoadedUsers& users, History history,
-                                       std::span<const math::Metric> metrics,
-                                       const std::function<void(std::int64_t users)>& progressed) = 0;
+  /// Ranks each user's targets among all items that the user does not have. Returns the ranks, from 0,
+  /// (variants, targets of all users); that of a target which the user has is the number of items. Calls
+  /// `progressed` after every batch, with the number of users so far. Throws InputError if features are
+  /// missing.
+  virtual std::vector<std::int32_t> rank_targets(
+      LoadedUsers& users, History history, const std::function<void(std::int64_t users)>& progressed) = 0;
   /// Writes the `k` best items of users `rows` and their scores, (variants, rows, k) each, best first; the
   /// lower item wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer
   /// than k items are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed
@@ -68,9 +69,9 @@ class Scorer {
   }
   /// Returns the maximum number of users per batch.
   virtual std::int64_t max_users() const = 0;
-  /// Returns whether a model-parallel group shares the items of the model. evaluate() and top_k() are then
-  /// collective in the model-parallel group, with the same users, and each rank computes the results of its
-  /// own_users(); those of the others stay as they are (of metrics: 0).
+  /// Returns whether a model-parallel group shares the items of the model. rank_targets() and top_k() are
+  /// then collective in the model-parallel group, with the same users, and each rank computes the results of
+  /// its own_users(); those of the others stay as they are (ranks: 0).
   virtual bool divides_items() const { return false; }
   /// Returns the users of a batch of `users` whose results this rank computes.
   virtual Range own_users(std::int64_t users) const { return {0, users}; }

@@ -46,11 +46,13 @@ class Popularity final : public ItemModel {
   std::span<const std::int32_t> positions() const { return position_; }
   /// Returns the number of train users of each item.
   std::span<const std::int64_t> counts() const { return counts_; }
+  /// Returns whether the item is in the head: the fewest most popular items with at least 80 % of all
+  /// interactions (Abdollahpouri, Burke and Mobasher, FLAIRS 2019).
+  bool is_in_head(std::int32_t item) const { return position_[item] < head_; }
   /// Returns `metric` of one user's list, a mean over its first k places without those of -1; 0 if there is
   /// none.
   /// - popularity: number of train users (Yin et al., VLDB 2012).
-  /// - tail: 1 unless the item is in the head, which are the fewest most popular items with at least 80 % of
-  ///   all interactions (Abdollahpouri, Burke and Mobasher, FLAIRS 2019).
+  /// - tail: 1 unless the item is in the head.
   /// - novelty: -log2(train users of the item / train users with an item), the self-information (Zhou et al.,
   ///   PNAS 2010). An item without train users counts as one with a single user.
   double of_list(const math::Metric& metric, std::span<const std::int32_t> list) const;

@@ -31,8 +31,8 @@ struct DeviceUsers : LoadedUsers {
   void gather_items(device::Device& device, Range rows);
   /// Gathers `count` users without items in empty_batch. Overwrites `numbers`.
   void gather_empty(device::Device& device, std::int64_t count);
-  /// Returns memory for the values of `metric_count` metrics, that of the last call if it had as many.
-  device::MetricValues& metric_values(device::Device& device, std::size_t metric_count);
+  /// Returns memory for the ranks of all targets, the same one on every call.
+  device::TargetRanks& target_ranks(device::Device& device);
 
   std::vector<std::int64_t> no_items;  // offsets of empty rows
   ItemSliceRows cut;  // the part of the users' items in this rank's item slice; empty if it is all
@@ -44,8 +44,8 @@ struct DeviceUsers : LoadedUsers {
   std::unique_ptr<device::Batch> features_batch;
   std::unique_ptr<device::Batch> empty_batch;
   std::vector<std::int64_t> numbers;
-  std::unique_ptr<device::MetricValues> values;  // kept between evaluations
-  std::size_t metrics = 0;                       // of `values`
+  std::int64_t target_count;
+  std::unique_ptr<device::TargetRanks> ranks;  // kept between evaluations
 };
 
 /// A model that is trained by steps on batches of users, with the operations of a device. This class contains
@@ -110,8 +110,8 @@ class TrainableModel : public Model {
   void write_rows(int tensor, Range rows, std::span<const float> values) override;
   void finish_writing() override;
   std::unique_ptr<LoadedUsers> load_users(const UserData& users) override;
-  std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
-                               const std::function<void(std::int64_t users)>& progressed) override;
+  std::vector<std::int32_t> rank_targets(LoadedUsers& users, History history,
+                                         const std::function<void(std::int64_t users)>& progressed) override;
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return max_rows_; }

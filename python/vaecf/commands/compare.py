@@ -22,6 +22,9 @@ COLUMNS = ["reference", "mean", "difference", "se", "low", "high", "better", "wo
 COLUMNS += ["t_p", "t_holm", "wilcoxon_p", "wilcoxon_holm"]
 
 
+ITEM_GROUPS = ("head", "tail")
+
+
 class PerUser:
     """The metrics of each test user of one model and of the baselines tested with it."""
 
@@ -40,14 +43,22 @@ class PerUser:
             self.dataset_checksum = attributes.get("dataset_checksum")
             self.split = str(attributes.get("split", "test"))
             self.metrics = [name for name in str(attributes["metrics"]).split(", ") if name]
+            self.metrics_of_groups: list[str] = []
             self.groups = [name for name in str(attributes.get("groups", "")).split(", ") if name]
             columns = ["user_id", "history", "targets", "target_popularity", *self.metrics]
             columns += [f"{group}/{metric}" for group in self.groups for metric in self.metrics]
+            groups = [group for group in ITEM_GROUPS if f"{group}/targets" in file]
+            columns += [f"{group}/{name}" for group in groups for name in ("targets", *self.metrics)]
             columns = [name for name in columns if name in file]
             self.table = pd.DataFrame(
                 {name: pd.Series(values, dtype=values.dtype) for name in columns for values in [read_values(file, name)]}
             )
-            """One row per user: user_id, history, targets, target_popularity, each metric, and GROUP/METRIC of baselines."""
+            """One row per user: user_id, history, targets, target_popularity, each metric, GROUP/METRIC of baselines, and of
+            targets in the head and in the tail: their number, and metrics, which are NaN without one."""
+            for group in groups:
+                own = [f"{group}/{name}" for name in self.metrics if f"{group}/{name}" in self.table]
+                self.table.loc[self.table[f"{group}/targets"] == 0, own] = np.nan
+                self.metrics_of_groups += own
 
     @property
     def title(self) -> str:
@@ -59,16 +70,18 @@ class PerUser:
 def bootstrap_intervals(
     values: Array, samples: int = 2000, level: float = 0.95, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Returns the ends of the percentile interval of the mean of each column of `values`, (users, columns).
+    """Returns the ends of the percentile interval of the mean of each column of `values`, (users, columns), without NaN.
 
     Each of the bootstrap samples draws users with replacement, the same ones for all columns.
     """
+    counts = ~np.isnan(values)
+    values = np.where(counts, values, 0.0)
     random = np.random.default_rng(seed)
     users = len(values)
     means = np.empty((samples, values.shape[1]))
     for i in range(samples):
         drawn = np.bincount(random.integers(0, users, users), minlength=users)
-        means[i] = drawn @ values / users
+        means[i] = drawn @ values / np.maximum(1, drawn @ counts)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
@@ -131,6 +144,7 @@ def compare(
 ) -> pd.DataFrame:
     """Returns the paired differences of the others to the reference: a row per file and metric of both.
 
+    Rows of targets in the head and in the tail, such as head/ndcg@100, are of the users with such targets, at least two.
     Columns: reference and mean (over users), difference, se (its standard error), low and high (bootstrap interval),
     better and worse (shares of users for whom the other file is better or worse), the p values t_p and wilcoxon_p, and
     t_holm and wilcoxon_holm, which are adjusted over all rows. The index is (file, metric).
@@ -141,17 +155,22 @@ def compare(
     differences, rows = [], []
     for other in others:
         table = _match(reference, other)
-        in_both = set(reference.table).intersection(other.metrics, table)
-        metrics = [name for name in reference.metrics if name in in_both]
+        in_both = set(reference.table).intersection(other.metrics + other.metrics_of_groups, table)
+        metrics = [name for name in reference.metrics + reference.metrics_of_groups if name in in_both]
         if not metrics:
             raise InputError(
                 f"{reference.path} and {other.path} have no metric in common; set evaluation.metrics to the same list"
             )
         for metric in metrics:
             first, second = reference.table[metric].to_numpy(), table[metric].to_numpy()
+            differences.append(second - first)
+            counts = ~np.isnan(differences[-1])
+            if counts.sum() < 2:
+                differences.pop()
+                continue
+            first, second = first[counts], second[counts]
             difference = second - first
             gain = -difference if smallest_is_best(metric) else difference
-            differences.append(difference)
             rows.append(
                 {
                     "file": str(other.path),

@@ -59,8 +59,8 @@ class Device : public device::Device {
   }
   std::unique_ptr<device::Batch> make_batch() override { return std::make_unique<Batch>(); }
   std::unique_ptr<device::StepState> make_step_state() override { return std::make_unique<StepState>(); }
-  std::unique_ptr<device::MetricValues> make_metric_values(std::size_t metrics, std::int64_t users) override {
-    return std::make_unique<MetricValues>(metrics, users);
+  std::unique_ptr<device::TargetRanks> make_target_ranks(std::int64_t targets) override {
+    return std::make_unique<TargetRanks>(targets);
   }
   std::unique_ptr<device::Timer> make_timer() override { return std::make_unique<Timer>(); }
   std::unique_ptr<device::Exporter> make_exporter() override { return std::make_unique<Exporter>(); }
@@ -155,14 +155,11 @@ class Device : public device::Device {
               Parameters& parameters, const device::StepState& step) override;
   double sum_of_squares(const Parameters& parameters, int tensor) override;
 
-  void compute_target_ranks(const Matrix& hidden, const device::Batch& batch, CsrView targets,
-                            const Parameters& parameters, Layer layer,
-                            std::span<std::int32_t> ranks) override;
-  void compute_metrics(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
-                       Range rows, const Parameters& parameters, Layer layer,
-                       std::span<const math::Metric> metrics, device::MetricValues& values) override;
-  std::vector<double> read_metrics(device::MetricValues& values) override {
-    return own<MetricValues>(values).values;
+  void rank_targets(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
+                    Range rows, const Parameters& parameters, Layer layer,
+                    device::TargetRanks& ranks) override;
+  std::vector<std::int32_t> read_ranks(device::TargetRanks& ranks) override {
+    return own<TargetRanks>(ranks).values;
   }
   void top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters, Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores) override;

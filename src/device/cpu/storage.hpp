@@ -67,11 +67,9 @@ struct StepState final : device::StepState, device::StepValues {
   Buffer gradient_stats{AlignedArray<float>(2)};  // overflows (none on a CPU) and squares
 };
 
-struct MetricValues final : device::MetricValues {
-  MetricValues(std::size_t metrics, std::int64_t user_count)
-      : users(user_count), values(metrics * static_cast<std::size_t>(user_count)) {}
-  std::int64_t users;
-  std::vector<double> values;
+struct TargetRanks final : device::TargetRanks {
+  explicit TargetRanks(std::int64_t targets) : values(static_cast<std::size_t>(targets)) {}
+  std::vector<std::int32_t> values;
 };
 
 struct Batch final : device::Batch {

@@ -86,7 +86,7 @@ class Device : public device::Device, public device::Solver {
     return std::make_unique<Batch>(gpu_, allocation_epoch_);
   }
   std::unique_ptr<device::StepState> make_step_state() override;
-  std::unique_ptr<device::MetricValues> make_metric_values(std::size_t metrics, std::int64_t users) override;
+  std::unique_ptr<device::TargetRanks> make_target_ranks(std::int64_t targets) override;
   std::unique_ptr<device::Timer> make_timer() override { return std::make_unique<Timer>(stream_); }
   std::unique_ptr<device::Exporter> make_exporter() override { return std::make_unique<Exporter>(gpu_); }
   void fill(Buffer& buffer, float value) override;
@@ -163,13 +163,10 @@ class Device : public device::Device, public device::Solver {
   void update(std::span<const UpdateRange> ranges, const Buffer& gradients, Moments moments,
               Parameters& parameters, const device::StepState& step) override;
   double sum_of_squares(const Parameters& parameters, int tensor) override;
-  void compute_target_ranks(const Matrix& hidden, const device::Batch& batch, CsrView targets,
-                            const Parameters& parameters, Layer layer,
-                            std::span<std::int32_t> ranks) override;
-  void compute_metrics(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
-                       Range rows, const Parameters& parameters, Layer layer,
-                       std::span<const math::Metric> metrics, device::MetricValues& values) override;
-  std::vector<double> read_metrics(device::MetricValues& values) override;
+  void rank_targets(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
+                    Range rows, const Parameters& parameters, Layer layer,
+                    device::TargetRanks& ranks) override;
+  std::vector<std::int32_t> read_ranks(device::TargetRanks& ranks) override;
   void top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters, Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores) override;
   std::unique_ptr<device::ItemMatrix> make_item_matrix(
@@ -187,8 +184,7 @@ class Device : public device::Device, public device::Solver {
   friend class ItemMatrix;
   friend class OutputLayer;
   friend class Scorer;
-  void rank_and_measure(Scorer& scorer, const UserRows& targets, Range rows,
-                        std::span<const math::Metric> metrics, MetricValues& values);
+  void rank_targets(Scorer& scorer, const UserRows& targets, Range rows, TargetRanks& ranks);
   void sort_scores(Scorer& scorer, int k, std::span<std::int32_t> items, std::span<float> scores);
   DType dtype() const;  ///< data type of product operands
   bool half_precision() const { return dtype() != DType::fp32; }

@@ -14,16 +14,12 @@
 
 namespace vaecf::cuda {
 
-/// Metrics of users: (metrics, users) on the device, and the memory that they are read back to.
-class MetricValues final : public device::MetricValues {
+/// Ranks of targets on the device, and the memory that they are read back to.
+class TargetRanks final : public device::TargetRanks {
  public:
-  MetricValues(Gpu& gpu, std::size_t metrics, std::int64_t user_count)
-      : users(user_count),
-        values(gpu, static_cast<std::int64_t>(metrics) * user_count, "metrics"),
-        readback(values.size()) {}
-  std::int64_t users;
-  DeviceArray<double> values;
-  PinnedArray<double> readback;
+  TargetRanks(Gpu& gpu, std::int64_t targets) : values(gpu, targets, "ranks"), readback(values.size()) {}
+  DeviceArray<std::int32_t> values;
+  PinnedArray<std::int32_t> readback;
 };
 
 /// Captured operations, and the generation of the memory that they use.

@@ -41,15 +41,15 @@ class MatrixScorer final : public Scorer {
     return std::make_unique<Users>(device_, users, items_, 0, matrix_->max_users(), device::single_rank());
   }
 
-  std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
-                               const std::function<void(std::int64_t users)>& progressed) override {
+  std::vector<std::int32_t> rank_targets(LoadedUsers& users, History history,
+                                         const std::function<void(std::int64_t users)>& progressed) override {
     auto& loaded = static_cast<Users&>(users);
-    device::MetricValues& values = loaded.metric_values(device_, metrics.size());
+    device::TargetRanks& ranks = loaded.target_ranks(device_);
     for_each_part(loaded, {0, loaded.items->rows()}, history, false, [&](Range rows) {
-      matrix_->compute_metrics(*loaded.items_batch, *loaded.targets, rows, metrics, values);
+      matrix_->rank_targets(*loaded.items_batch, *loaded.targets, rows, ranks);
       progressed(rows.end);
     });
-    return device_.read_metrics(values);
+    return device_.read_ranks(ranks);
   }
 
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
@@ -164,27 +164,23 @@ void ItemScorer::for_each_user(const UserData& users, Range rows, History histor
   parallel_for(threads_, {0, blocks}, work, NoProgress(), block == 1 ? 16 : 1);
 }
 
-std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
-                                         std::span<const math::Metric> metrics,
-                                         const std::function<void(std::int64_t users)>& progressed) {
+std::vector<std::int32_t> ItemScorer::rank_targets(
+    LoadedUsers& loaded, History history, const std::function<void(std::int64_t users)>& progressed) {
   constexpr std::int64_t block = 1024;
   const UserData& users = static_cast<ItemUsers&>(loaded).users;
-  const auto count = static_cast<std::size_t>(users.targets.rows());
-  std::vector<double> values(static_cast<std::size_t>(variants()) * metrics.size() * count);
+  const std::int64_t targets = users.targets.entries();
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(variants() * targets));
   for (std::int64_t begin = 0; begin < users.targets.rows(); begin += block) {
     const Range rows{begin, std::min(users.targets.rows(), begin + block)};
     const auto rank = [&](std::int64_t row, std::int64_t variant, std::span<const float> scores) {
-      if (users.targets.row_size(row) == 0) return;
-      const std::vector<std::int32_t> ranks = math::ranks_of(users.targets.row(row), scores);
-      const std::size_t first = static_cast<std::size_t>(variant) * metrics.size();
-      for (std::size_t m = 0; m < metrics.size(); ++m)
-        values[(first + m) * count + static_cast<std::size_t>(row)] =
-            math::metric_of_user(metrics[m], ranks, items_);
+      const std::vector<std::int32_t> of_user = math::ranks_of(users.targets.row(row), scores);
+      const std::int64_t first = users.targets.offsets[row] - users.targets.offsets[0];
+      std::ranges::copy(of_user, ranks.begin() + variant * targets + first);
     };
     for_each_user(users, rows, history, false, rank);
     progressed(rows.end);
   }
-  return values;
+  return ranks;
 }
 
 void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool keep_seen, int k,

@@ -33,8 +33,8 @@ class ItemScorer final : public Scorer {
   std::int64_t features() const override { return 0; }
   std::int64_t variants() const override { return model_->variants(); }
   std::unique_ptr<LoadedUsers> load_users(const UserData& users) override;
-  std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
-                               const std::function<void(std::int64_t users)>& progressed) override;
+  std::vector<std::int32_t> rank_targets(LoadedUsers& users, History history,
+                                         const std::function<void(std::int64_t users)>& progressed) override;
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   bool for_each_ranked(LoadedUsers& users, Range rows, bool keep_seen, std::int64_t first,

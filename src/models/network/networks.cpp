@@ -46,7 +46,8 @@ class MultDaeKind final : public LayeredKind {
 
 class AutoencoderKind final : public LayeredKind {
  public:
-  AutoencoderKind() : LayeredKind(ModelType::autoencoder, "autoencoder", "plain, for comparison (experimental)") {}
+  AutoencoderKind()
+      : LayeredKind(ModelType::autoencoder, "autoencoder", "plain, for comparison (experimental)") {}
 
   std::vector<std::string_view> used_keys() const override {
     return {"model.hidden", "model.latent", "model.user_features", "train.weight_decay"};

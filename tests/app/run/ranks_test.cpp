@@ -66,8 +66,8 @@ const std::string list_left_over =
     "; wait $job; code=$?; sleep 0.5; pgrep -f $PROGRAM && echo left over; (exit $code)";
 
 TEST_F(Ranks, CtrlCEndsAllRanksSilently) {
-  const Result result = workspace.interrupted("$MPIRUN -np 2 $PROGRAM small.yaml --set validation.every=never",
-                                              "kill -INT $job" + list_left_over);
+  const Result result = workspace.interrupted(
+      "$MPIRUN -np 2 $PROGRAM small.yaml --set validation.every=never", "kill -INT $job" + list_left_over);
   EXPECT_TRUE(workspace.exists("runs/small/metrics.jsonl")) << result.err;
   EXPECT_EQ(count(result.out, "code "), 1) << result.out;
   EXPECT_EQ(count(result.out, "code 0") + count(result.out, "left over"), 0) << result.out;
@@ -111,7 +111,8 @@ TEST_F(Served, TrainsAndTestsAtTwoThreeAndFourRanks) {
     EXPECT_EQ(count(workspace.read("runs/served/metrics.jsonl"), "\"server_wire_in_bytes\":"), 2);
 
     workspace.succeed("small.yaml --set name=loose" + asynchronous + servers, ranks);
-    EXPECT_EQ(workspace.succeed("inspect runs/loose --events epoch --fields staleness").out.find("\n\n"), std::string::npos);
+    EXPECT_EQ(workspace.succeed("inspect runs/loose --events epoch --fields staleness").out.find("\n\n"),
+              std::string::npos);
     EXPECT_EQ(workspace.events("test", "loose"), 1);
   }
 }

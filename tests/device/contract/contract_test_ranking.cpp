@@ -1,8 +1,6 @@
-// Ranks, metrics and top-k lists, of items that a model-parallel group may share.
+// Ranks and top-k lists, of items that a model-parallel group may share.
 #include <vaecf/base/text.hpp>
-#include <vaecf/math/metrics.hpp>
 #include <vaecf/math/ranking.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -47,12 +45,15 @@ struct Scored {
         layer(d.make_item_slice(TensorKind::output_table, c.weight, c.bias)),
         batch(d.gather(c.batch, false)),
         hidden(d.part_of(c.hidden)),
-        own(d.own(c.batch.size())) {}
+        own(d.own(c.batch.size())),
+        batch_items(c.batch.items) {}
 
-  std::vector<std::int32_t> rank(CsrView targets) {
-    std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.subset(own).entries()), -7);
-    d.device().compute_target_ranks(hidden, *batch, targets, layer.parameters, layer.layer, ranks);
-    return ranks;
+  /// Returns the ranks of rows `rows` of `targets`, those of this rank's users, and 0 for all other targets.
+  std::vector<std::int32_t> rank(const Csr& targets, Range rows) {
+    const auto held = d.device().make_user_rows(targets.view(), 0, batch_items, device::single_rank());
+    const auto ranks = d.device().make_target_ranks(targets.view().entries());
+    d.device().rank_targets(hidden, *batch, *held, rows, layer.parameters, layer.layer, *ranks);
+    return d.device().read_ranks(*ranks);
   }
   std::pair<std::vector<std::int32_t>, std::vector<float>> top(int k) {
     std::vector<std::int32_t> items(static_cast<std::size_t>(own.size() * k), -7);
@@ -66,11 +67,12 @@ struct Scored {
   std::unique_ptr<device::Batch> batch;
   device::Matrix hidden;
   Range own;
+  std::int64_t batch_items;
 };
 
 class Ranking : public Sliced {
  protected:
-  /// Compares ranks, metrics, and lists of all item slices with those of all items.
+  /// Compares ranks and lists of all item slices with those of all items.
   void expect_scores(int item_slices, const ScoreCase& c, const std::vector<int>& lengths) {
     const std::int64_t users = c.batch.size();
     const Matrix of = c.scores();
@@ -83,32 +85,13 @@ class Ranking : public Sliced {
     const std::vector<std::int32_t> ranks = reference::compute_target_ranks(of, c.batch, targets);
     std::vector<std::vector<std::int32_t>> orders;
     for (std::int64_t u = 0; u < users; ++u) orders.push_back(reference::ranking(of, c.batch, u));
-    const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10"), math::parse_metric("recall@5")};
     run(item_slices, [&](ItemSliceDevice& d) {
       Scored mine(d, c);
       const Range own = mine.own;
-      const auto ranks_of = [&](Range some) {
-        const auto first = ranks.begin() + targets.subset({0, some.begin}).entries();
-        return std::vector(first, first + targets.subset(some).entries());
-      };
-      EXPECT_EQ(mine.rank(targets), ranks_of(own)) << "item slice " << d.index();
-
-      const auto rows =
-          d.device().make_user_rows(all_targets.view(), 0, c.batch.items, device::single_rank());
-      const auto values = d.device().make_metric_values(metrics.size(), rows->rows());
-      d.device().compute_metrics(mine.hidden, *mine.batch, *rows, {3, 3 + users}, mine.layer.parameters,
-                                 mine.layer.layer, metrics, *values);
-      std::vector<double> of_users(metrics.size() * static_cast<std::size_t>(users + 3));
-      for (std::int64_t u = own.begin; u < own.end; ++u) {
-        const std::vector<std::int32_t> of_user = ranks_of({u, u + 1});
-        for (std::size_t m = 0; m < metrics.size() && !of_user.empty(); ++m) {
-          of_users[m * static_cast<std::size_t>(users + 3) + static_cast<std::size_t>(u + 3)] =
-              math::metric_of_user(metrics[m], of_user, c.batch.items);
-        }
-      }
-      const std::vector<double> read = d.device().read_metrics(*values);
-      ASSERT_EQ(read.size(), of_users.size());
-      for (std::size_t i = 0; i < read.size(); ++i) EXPECT_NEAR(read[i], of_users[i], 1e-12) << i;
+      std::vector<std::int32_t> expected(all_targets.columns.size(), 0);
+      const std::int64_t before = targets.subset({0, own.begin}).entries();
+      std::copy_n(ranks.begin() + before, targets.subset(own).entries(), expected.begin() + 1 + before);
+      EXPECT_EQ(mine.rank(all_targets, {3, 3 + users}), expected) << "item slice " << d.index();
 
       for (const int k : lengths) {
         const auto [items, scores] = mine.top(k);
@@ -193,7 +176,7 @@ TEST_P(Ranking, RoundedScores) {
   const Matrix scores = c.scores();
   run(1, [&](ItemSliceDevice& d) {
     Scored mine(d, c);
-    std::vector<std::int32_t> ranks = mine.rank(c.targets.view());
+    std::vector<std::int32_t> ranks = mine.rank(c.targets, {0, users});
     const double margin = d.low_precision() ? 0.05 : 2e-5;
     std::size_t entry = 0;
     for (std::int64_t row = 0; row < users; ++row) {
@@ -226,7 +209,7 @@ TEST_P(Ranking, RoundedScores) {
       std::sort(listed.columns.begin() + listed.offsets.back(), listed.columns.end());
       listed.offsets.push_back(std::ssize(listed.columns));
     }
-    ranks = mine.rank(listed.view());
+    ranks = mine.rank(listed, {0, users});
     for (std::int64_t row = 0; row < users; ++row) {
       for (std::int64_t i = listed.offsets[row]; i < listed.offsets[row + 1]; ++i) {
         ASSERT_LT(ranks[i], k);
@@ -238,59 +221,38 @@ TEST_P(Ranking, RoundedScores) {
 
 // Batches of several sizes, whose targets are rows of a larger set. Nothing between the calls waits for the
 // device, so targets being copied must not be overwritten.
-TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
+TEST_P(Ranking, RanksOfBatchesAreAtTheirPlaces) {
   constexpr std::int64_t items = 61;
-  std::vector<math::Metric> metrics;
-  for (const std::string name : math::UserMetrics::names) {
-    for (const char* k : {"@1", "@2", "@3", "@5", "@8", "@1000"})
-      metrics.push_back(math::parse_metric(name + k));
-  }
   const Csr all = random_rows(1000, items, 5, 30);
   std::vector<ScoreCase> cases;
   for (const std::int64_t users : {33, 0, 1, 600, 40, 40, 40})
     cases.push_back(whole_case(users, items, 1, 5));
-  std::vector<double> expected(metrics.size() * 1000);
+  std::vector<std::int32_t> expected(all.columns.size(), 0);
   std::int64_t begin = 11;
   for (const ScoreCase& c : cases) {
     const CsrView targets = all.view().subset({begin, begin + c.batch.size()});
-    const auto ranks = reference::compute_target_ranks(c.scores(), c.batch, targets);
-    auto next = ranks.begin();
-    for (std::int64_t row = 0; row < targets.rows(); ++row) {
-      const std::vector<std::int32_t> mine(next, next + targets.row_size(row));
-      next += targets.row_size(row);
-      for (std::size_t m = 0; m < metrics.size(); ++m) {
-        expected[m * 1000 + static_cast<std::size_t>(begin + row)] =
-            math::metric_of_user(metrics[m], mine, items);
-      }
-    }
+    if (c.batch.size() > 0)
+      std::ranges::copy(reference::compute_target_ranks(c.scores(), c.batch, targets),
+                        expected.begin() + targets.offsets[0]);
     begin += c.batch.size();
   }
   run(1, [&](ItemSliceDevice& d) {
     std::vector<Scored> scored;
     for (const ScoreCase& c : cases) scored.emplace_back(d, c);
     const auto held = d.device().make_user_rows(all.view(), 0, items, device::single_rank());
-    const auto values = d.device().make_metric_values(metrics.size(), held->rows());
+    const auto ranks = d.device().make_target_ranks(all.view().entries());
     for (int again = 0; again < 3; ++again) {
       std::int64_t first = 11;
       for (const Scored& part : scored) {
         if (again == 1) break;  // reading changes nothing
-        d.device().compute_metrics(part.hidden, *part.batch, *held, {first, first + part.own.size()},
-                                   part.layer.parameters, part.layer.layer, metrics, *values);
+        d.device().rank_targets(part.hidden, *part.batch, *held, {first, first + part.own.size()},
+                                part.layer.parameters, part.layer.layer, *ranks);
         first += part.own.size();
       }
-      const std::vector<double> found = d.device().read_metrics(*values);
-      ASSERT_EQ(found.size(), expected.size());
-      for (std::size_t i = 0; i < found.size(); ++i)
-        ASSERT_NEAR(found[i], expected[i], 1e-12)
-            << math::to_string(metrics[i / 1000]) << ", user " << i % 1000;
+      EXPECT_EQ(d.device().read_ranks(*ranks), expected);
     }
-    const Csr none{{0, 0, 0, 0}, {}};
-    const auto nobody = d.device().make_user_rows(none.view(), 0, items, device::single_rank());
-    const auto nothing = d.device().make_metric_values(1, 3);
     Scored three(d, whole_case(3, items, 1, 5));
-    d.device().compute_metrics(three.hidden, *three.batch, *nobody, {0, 3}, three.layer.parameters,
-                               three.layer.layer, std::span(metrics).first(1), *nothing);
-    EXPECT_EQ(d.device().read_metrics(*nothing), std::vector<double>(3));
+    EXPECT_EQ(three.rank(Csr{{0, 0, 0, 0}, {}}, {0, 3}), std::vector<std::int32_t>());
   });
 }
 

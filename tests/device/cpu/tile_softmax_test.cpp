@@ -136,13 +136,13 @@ TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
     d.gather(random_rows(users, items, 4, 60), items, false, batch);
     const auto hidden = d.activations(random_matrix(users, 65, 1));
     const Csr targets = random_rows(users, items, 5, 20);
-    std::vector<std::int32_t> ranks(targets.columns.size());
-    d.device().compute_target_ranks(hidden, *batch.device, targets.view(), layer.parameters, layer.layer,
-                                    ranks);
+    const auto held = d.device().make_user_rows(targets.view(), 0, items, device::single_rank());
+    const auto ranks = d.device().make_target_ranks(targets.view().entries());
+    d.device().rank_targets(hidden, *batch.device, *held, {0, users}, layer.parameters, layer.layer, *ranks);
     std::vector<std::int32_t> best(users * k);
     std::vector<float> scores(users * k);
     d.device().top_k(hidden, *batch.device, layer.parameters, layer.layer, k, best, scores);
-    return std::tuple(ranks, best, scores);
+    return std::tuple(d.device().read_ranks(*ranks), best, scores);
   };
   const auto one = ranked_on(1);
   EXPECT_EQ(ranked_on(2), one);

@@ -173,9 +173,18 @@ TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
     const models::UserData data{seen.view(), {}, targets.view(), 0};
     const auto gpu_users = on_gpu->load_users(data), cpu_users = on_cpu.load_users(data);
     for (const auto history : {models::History::items, models::History::none}) {
-      const auto found = on_gpu->evaluate(*gpu_users, history, metrics, [](std::int64_t) {});
-      const auto expected = on_cpu.evaluate(*cpu_users, history, metrics, [](std::int64_t) {});
-      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-12) << i;
+      const auto found = on_gpu->rank_targets(*gpu_users, history, [](std::int64_t) {});
+      const auto expected = on_cpu.rank_targets(*cpu_users, history, [](std::int64_t) {});
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::int64_t user = 0; user < users; ++user) {
+        const auto of_user = [&](const std::vector<std::int32_t>& ranks) {
+          return std::span(ranks).subspan(targets.offsets[user], targets.view().row_size(user));
+        };
+        for (const math::Metric& metric : metrics)
+          ASSERT_NEAR(math::metric_of_user(metric, of_user(found), items),
+                      math::metric_of_user(metric, of_user(expected), items), 1e-12)
+              << user;
+      }
       for (const bool keep_seen : {false, true}) {
         constexpr std::int64_t k = 40;
         const Range rows{3, users};

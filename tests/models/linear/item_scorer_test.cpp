@@ -52,16 +52,15 @@ TEST(ItemScorer, ListsLeaveOutSeenItemsAndBreakTiesByIndex) {
   EXPECT_EQ(std::vector(items.begin(), items.begin() + 6), (std::vector<std::int32_t>{0, 3, 1, 4, -1, -1}));
 }
 
-TEST(ItemScorer, MetricsCountUsersWithATargetAndNoSeenTarget) {
+TEST(ItemScorer, RanksOfTargetsAreThoseAmongItemsThatTheUserLacks) {
   models::ItemScorer scorer = make_scorer();
   const auto users = scorer.load_users({seen.view(), {}, targets.view(), 0});
-  const std::vector<math::Metric> metrics = {math::parse_metric("recall@3"), math::parse_metric("mrr@6")};
   std::vector<std::int64_t> done;
-  const std::vector<double> values = scorer.evaluate(*users, models::History::items, metrics,
-                                                     [&](std::int64_t count) { done.push_back(count); });
+  const std::vector<std::int32_t> ranks =
+      scorer.rank_targets(*users, models::History::items, [&](std::int64_t count) { done.push_back(count); });
   EXPECT_EQ(done, (std::vector<std::int64_t>{3}));
   // User 0: targets 1 and 4 have ranks 2 and 3, target 5 was seen. User 1: target 2 has rank 1.
-  EXPECT_EQ(values, (std::vector<double>{1.0 / 3.0, 1.0, 0.0, 1.0 / 3.0, 1.0 / 2.0, 0.0}));
+  EXPECT_EQ(ranks, (std::vector<std::int32_t>{2, 3, 6, 1}));
 }
 
 }  // namespace

@@ -178,10 +178,15 @@ void Device::for_scores(const Matrix& hidden, const Batch& batch, const Paramete
   }
 }
 
-void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& any_batch, CsrView targets,
-                                  const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
+void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch,
+                          const device::UserRows& any_targets, Range rows, const Parameters& parameters,
+                          Layer layer, device::TargetRanks& any_ranks) {
   const auto& batch = own<Batch>(any_batch);
   if (batch.users() == 0) return;
+  const CsrView all_targets = own<UserRows>(any_targets).csr;
+  const CsrView targets = all_targets.subset(rows);
+  std::int32_t* const ranks =
+      own<TargetRanks>(any_ranks).values.data() + (targets.offsets[0] - all_targets.offsets[0]);
   ModelParallelGroup& model_parallel = batch.model_parallel();
   const ItemSlice& mine = batch.items;
   const auto masked = static_cast<std::int32_t>(mine.all);
@@ -218,37 +223,13 @@ void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& any
         std::int32_t rank = 0;
         for (int s = 0; s < model_parallel.count(); ++s) rank += all_counts[s * n + e];
         if (all_counts[item % mine.step * n + e] < 0) rank = masked;
-        ranks[entries.begin + e - first_of(own.begin)] = rank;
+        ranks[entries.begin + e] = rank;
       });
     }
   };
   for_scores(
       hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> row) { scores[u] = row; },
       count_of_users);
-}
-
-void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
-                             const device::UserRows& any_targets, Range rows, const Parameters& parameters,
-                             Layer layer, std::span<const math::Metric> metrics,
-                             device::MetricValues& any_values) {
-  const auto& targets = cpu::own<UserRows>(any_targets);
-  auto& values = cpu::own<MetricValues>(any_values);
-  const Range own = batch.own();
-  const CsrView wanted = targets.csr.subset(rows);
-  const CsrView own_wanted = wanted.subset(own);
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(own_wanted.entries()));
-  compute_target_ranks(hidden, batch, wanted, parameters, layer, ranks);
-  auto next = ranks.begin();
-  for (std::int64_t row = 0; row < own_wanted.rows(); ++row) {
-    const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(own_wanted.row_size(row)));
-    next += own_wanted.row_size(row);
-    if (mine.empty()) continue;
-    double* value = values.values.data() + rows.begin + own.begin + row;
-    for (const math::Metric& metric : metrics) {
-      *value = math::metric_of_user(metric, mine, targets.items.all);
-      value += values.users;
-    }
-  }
 }
 
 void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const Parameters& parameters,

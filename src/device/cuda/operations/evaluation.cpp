@@ -1,6 +1,4 @@
-#include <vaecf/math/metrics.hpp>
 #include <vaecf/math/ranking.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/operations/scores.hpp"
@@ -149,30 +147,6 @@ struct AddCounts {
   }
 };
 
-/// Computes metrics of users, one value per block. Metric m of user u is written to values[m * stride + u];
-/// it is 0 if the user has no target.
-struct MetricsOfUsers {
-  static constexpr int threads = 32;
-  static constexpr std::size_t max_count = 32;
-  math::Metric metrics[max_count];
-  std::int64_t users;
-  std::int64_t items;
-  TargetLists targets;
-  const std::int32_t* ranks;
-  double* values;
-  std::int64_t stride;
-
-  template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
-    const std::int64_t user = block % users;
-    const std::int64_t metric = block / users;
-    const std::int64_t begin = targets.offsets[user];
-    const double value = math::user_metric(thread_group, metrics[metric], ranks + targets.place(begin),
-                                           targets.offsets[user + 1] - begin, items);
-    thread_group.each(1, [&](std::int64_t) { values[metric * stride + user] = value; });
-  }
-};
-
 /// Computes the ranks of `targets` of all users, whose offsets the host has as well. In a model-parallel
 /// group, the one that holds a target computes its score, all count the items ahead of it, and counts are
 /// added.
@@ -203,74 +177,38 @@ void count_ranks(Stream& stream, Scorer& scorer, const TargetLists& targets,
 
 }  // namespace
 
-void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& batch_base, CsrView targets,
-                                  const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
-  const auto& batch = own<Batch>(batch_base);
-  const NvtxRange nvtx("evaluation: ranks");
-  const std::int64_t entries = targets.entries();
-  if (entries == 0) return;
-  auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Scorer scorer(*this, batch, hidden, parameters, layer);
-  scorer.exchange().values_memory(entries);
-  const UserRows lists(gpu_, stream_, targets, 0, batch.all_items, device::single_rank(), true, "");
-  count_ranks(stream_, scorer, {lists.offsets(), lists.ids()}, targets.offsets, found);
-  PinnedArray<std::int32_t> back(entries);
-  stream_.copy_d2h(back.data(), found, entries * 4);
-  stream_.synchronize();
-  const Range own = batch.own();
-  std::copy(back.data() + (targets.offsets[own.begin] - targets.offsets[0]),
-            back.data() + (targets.offsets[own.end] - targets.offsets[0]), ranks.data());
+std::unique_ptr<device::TargetRanks> Device::make_target_ranks(std::int64_t targets) {
+  auto ranks = std::make_unique<TargetRanks>(gpu_, targets);
+  stream_.memset_zero(ranks->values.data(), ranks->values.bytes());
+  return ranks;
 }
 
-std::unique_ptr<device::MetricValues> Device::make_metric_values(std::size_t metrics, std::int64_t users) {
-  auto values = std::make_unique<MetricValues>(gpu_, metrics, users);
-  stream_.memset_zero(values->values.data(), values->values.bytes());
-  return values;
-}
-
-void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
-                             const device::UserRows& targets, Range rows, const Parameters& parameters,
-                             Layer layer, std::span<const math::Metric> metrics,
-                             device::MetricValues& values) {
+void Device::rank_targets(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
+                          Range rows, const Parameters& parameters, Layer layer, device::TargetRanks& ranks) {
   Scorer scorer(*this, own<Batch>(batch), hidden, parameters, layer);
-  rank_and_measure(scorer, own<UserRows>(targets), rows, metrics, own<MetricValues>(values));
+  rank_targets(scorer, own<UserRows>(targets), rows, own<TargetRanks>(ranks));
 }
 
-void Device::rank_and_measure(Scorer& scorer, const UserRows& targets, Range rows,
-                              std::span<const math::Metric> metrics, MetricValues& values) {
+void Device::rank_targets(Scorer& scorer, const UserRows& targets, Range rows, TargetRanks& to) {
   const Batch& batch = scorer.batch();
-  const NvtxRange nvtx("evaluation: metrics");
-  const std::int64_t users = rows.size();
-  const auto offsets =
-      std::span<const std::int64_t>(targets.host_offsets)
-          .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(users) + 1);
+  const NvtxRange nvtx("evaluation: ranks");
+  const auto offsets = std::span<const std::int64_t>(targets.host_offsets)
+                           .subspan(static_cast<std::size_t>(rows.begin), rows.size() + 1);
   const std::int64_t entries = offsets.back() - offsets.front();
   if (entries == 0) return;
-
-  const TargetLists lists{targets.offsets() + rows.begin, targets.ids()};
   auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
   scorer.exchange().values_memory(entries);
-  count_ranks(stream_, scorer, lists, offsets, ranks);
-
+  count_ranks(stream_, scorer, {targets.offsets() + rows.begin, targets.ids()}, offsets, ranks);
   const Range own = batch.own();
-  const TargetLists of_own{lists.offsets + own.begin, lists.ids};
-  const std::int32_t* own_ranks = ranks + (offsets[own.begin] - offsets[0]);
-
-  for (std::size_t first = 0; first < metrics.size(); first += MetricsOfUsers::max_count) {
-    const auto some = metrics.subspan(first, std::min(MetricsOfUsers::max_count, metrics.size() - first));
-    double* to =
-        values.values.data() + static_cast<std::int64_t>(first) * values.users + rows.begin + own.begin;
-    MetricsOfUsers body{{}, own.size(), batch.all_items, of_own, own_ranks, to, values.users};
-    std::ranges::copy(some, body.metrics);
-    launch(stream_, std::ssize(some) * own.size(), body);
-  }
+  stream_.copy(to.values.data() + (offsets[own.begin] - targets.host_offsets[0]),
+               ranks + (offsets[own.begin] - offsets[0]), (offsets[own.end] - offsets[own.begin]) * 4);
 }
 
-std::vector<double> Device::read_metrics(device::MetricValues& values_base) {
-  auto& values = own<MetricValues>(values_base);
-  stream_.copy_d2h(values.readback.data(), values.values.data(), values.values.bytes());
+std::vector<std::int32_t> Device::read_ranks(device::TargetRanks& ranks_base) {
+  auto& ranks = own<TargetRanks>(ranks_base);
+  stream_.copy_d2h(ranks.readback.data(), ranks.values.data(), ranks.values.bytes());
   stream_.synchronize();
-  return {values.readback.data(), values.readback.data() + values.readback.size()};
+  return {ranks.readback.data(), ranks.readback.data() + ranks.readback.size()};
 }
 
 }  // namespace vaecf::cuda

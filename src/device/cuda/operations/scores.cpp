@@ -190,10 +190,10 @@ void ItemMatrix::score(const device::Batch& batch_base, std::int64_t entries) {
   launch_elements(stream, count * users, Exclude{excluded.data(), count, scores.values(), scores.stride()});
 }
 
-void ItemMatrix::compute_metrics(const device::Batch& batch, const device::UserRows& targets, Range rows,
-                                 std::span<const math::Metric> metrics, device::MetricValues& to) {
+void ItemMatrix::rank_targets(const device::Batch& batch, const device::UserRows& targets, Range rows,
+                              device::TargetRanks& ranks) {
   Scorer scorer(device_, own<Batch>(batch), *this);
-  device_.rank_and_measure(scorer, own<UserRows>(targets), rows, metrics, own<MetricValues>(to));
+  device_.rank_targets(scorer, own<UserRows>(targets), rows, own<TargetRanks>(ranks));
 }
 
 void ItemMatrix::top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,

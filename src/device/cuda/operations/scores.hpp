@@ -62,8 +62,8 @@ class ItemMatrix final : public device::ItemMatrix {
   std::int64_t max_users() const override { return scores.max_rows(); }
   void exclude_items(std::span<const std::int32_t> list) override;
   void score(const device::Batch& batch_base, std::int64_t entries) override;
-  void compute_metrics(const device::Batch& batch, const device::UserRows& targets, Range rows,
-                       std::span<const math::Metric> metrics, device::MetricValues& to) override;
+  void rank_targets(const device::Batch& batch, const device::UserRows& targets, Range rows,
+                    device::TargetRanks& ranks) override;
   void top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,
              std::span<float> best_scores) override;
   void read_row(std::int64_t item, std::span<float> row) const override;
