@@ -147,11 +147,8 @@ class Reader {
                            excerpt(join(metrics)), excerpt(validation.select)));
     }
     if (config_.options.train.patience == 0) return;
-    if (validation.every == 0) {
-      fail(
-          "train.patience",
-          "train.patience counts validations, but validation.every is never; set validation.every to at least 1");
-    }
+    if (validation.every == 0)
+      fail("train.patience", "train.patience counts validations; set validation.every to at least 1");
     if (validation.select == "last") {
       fail("train.patience",
            "train.patience compares a metric, but validation.select is last; set it to a metric");

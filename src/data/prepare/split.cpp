@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/prepare/filter.hpp"
+#include "data/prepare/held_out_rows.hpp"
 #include "data/prepare/split_draws.hpp"
 #include "data/prepare/split_writer.hpp"
 #include "data/prepare/time_split.hpp"
@@ -41,33 +42,6 @@ StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
   }
   return consecutive(users - validation - test, validation, test);
 }
-
-/// Chooses the rows of a part whose users are held out: at most a number of those who can be.
-class HeldOutRows {
- public:
-  /// `wanted`: the number, or automatic: all. `rows`: the rows of a part whose order is not random, of which
-  /// the users are drawn; empty: the first rows are taken, since the order of all is random.
-  HeldOutRows(std::int64_t wanted, Range rows, std::uint32_t seed) : wanted_(wanted), rows_(rows) {
-    if (wanted == PrepareOptions::automatic || rows.size() == 0) return;
-    std::vector<std::int32_t> order(static_cast<std::size_t>(rows.size()));
-    std::iota(order.begin(), order.end(), 0);
-    order = shuffled_users(std::move(order), seed);
-    drawn_.assign(order.size(), false);
-    for (std::int64_t k = 0; k < std::min(wanted, rows.size()); ++k) drawn_[order[k]] = true;
-  }
-  /// Returns whether the user of `row`, which can be held out, is. Must be called by ascending row.
-  bool take(std::int64_t row) {
-    if (wanted_ == PrepareOptions::automatic) return true;
-    if (!drawn_.empty()) return drawn_[row - rows_.begin];
-    return taken_++ < wanted_;
-  }
-
- private:
-  std::int64_t wanted_;
-  Range rows_;
-  std::vector<bool> drawn_;
-  std::int64_t taken_ = 0;
-};
 
 void require_given_parts(const Filter& filter, const PrepareOptions& options) {
   const auto holds = [&](SplitPart part) { return filter.users_of(part).size() > 0; };
