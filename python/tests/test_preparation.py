@@ -298,6 +298,20 @@ def test_command_prints_the_counts(
     assert "none.csv: no such file" in capsys.readouterr().err
 
 
+def test_columns_of_text_files_are_found_by_usual_names(program: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = events().rename(columns={"user": "user_id", "item": "sku"})
+    named.to_csv("events.csv")  # with the index of pandas
+    with pytest.raises(vaecf.InputError, match="item"):
+        vaecf.prepare("events.csv", file="x.h5", program=program)
+    named.rename(columns={"sku": "itemId"}).to_csv("events.csv")
+    data = vaecf.prepare("events.csv", file="x.h5", program=program)
+    expected = vaecf.prepare(named, user="user_id", item="sku", file="y.h5", program=program)
+    assert data.stages.equals(expected.stages)
+    with pytest.raises(vaecf.InputError, match="name the columns of ids"):
+        vaecf.prepare(named, file="x.h5", program=program)
+
+
 def test_titles_and_features_are_of_tables(prepare: Callable[..., vaecf.Dataset]) -> None:
     items = pd.DataFrame({"item": [f'the "{item}"' for item in range(39)], "unused": [{}] * 39})
     items["title"] = [f"Track {item} | live" for item in range(38)] + [None]

@@ -110,7 +110,7 @@ def test_progress_into_a_file_is_lines_at_long_intervals(
 
 def test_warnings_of_the_program_are_warnings(space: Path) -> None:
     with pytest.warns(UserWarning, match="^training ends after 6 updates"):
-        vaecf.train(space / "own.h5", epochs=1, batch_size=50, progress=False)
+        vaecf.train(space / "own.h5", epochs=1, batch_size=50, progress=False, settings={"train.annealing.steps": 100})
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def prepare(
     source: Any,
     *,
     file: str | Path,
-    user: str | int,
-    item: str | int,
+    user: str | int | None = None,
+    item: str | int | None = None,
     rating: str | int | None = None,
     time: str | int | None = None,
     items: Any = None,
@@ -64,9 +64,10 @@ def prepare(
     pattern, or a list of these; or the path of a CSV file or of JSON lines, their folder or a pattern, which vaecf_dist
     reads itself. Files of a folder are read in the order of the numbers in their names. `file`: the dataset to write. A dataset made
     before is replaced, and NAME.yaml beside it is a configuration for the command line. `user`, `item`, `rating` and
-    `time` are columns. `items` and `users`: tables of the same kinds for items and users, found by the same names of
-    columns, for the column `title` and the features in `settings`. The other arguments are keys of data.prepare, and `settings` has
-    further keys of the configuration by dotted name.
+    `time` are columns; of text files, `user` and `item` are by default those with usual names, such as user_id. `items`
+    and `users`: tables of the same kinds for items and users, found by the same names of columns, for the column `title`
+    and the features in `settings`. The other arguments are keys of data.prepare, and `settings` has further keys of the
+    configuration by dotted name.
 
     Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
     there is no new dataset.
@@ -106,6 +107,9 @@ def prepare(
             raise InputError(f"settings: {key} is also given by an argument of prepare(); give it once")
         values[key] = value
 
+    tables = values["data.source.path"] == "-" or items is not None or users is not None
+    if tables and (user is None or item is None):
+        raise InputError("user= and item= may be left out for text files without tables alone; name the columns of ids")
     if values["data.source.path"] == "-" and values.get("data.prepare.split") == "given":
         raise InputError(
             "split='given' reads the parts train.*, validation.* and test.*, which must be text files; "

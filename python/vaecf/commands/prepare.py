@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file", required=True, metavar="DATA.h5", help="the dataset to write, and DATA.yaml beside it"
     )
-    parser.add_argument("--user", required=True, metavar="COLUMN", help="column of user ids")
-    parser.add_argument("--item", required=True, metavar="COLUMN", help="column of item ids")
+    parser.add_argument("--user", metavar="COLUMN", help="column of user ids; of text files by default that with a usual name")
+    parser.add_argument("--item", metavar="COLUMN", help="column of item ids; likewise")
     parser.add_argument("--rating", metavar="COLUMN", help="column of ratings or counts; default: every line counts")
     parser.add_argument("--time", metavar="COLUMN", help="column of times; default: lines are in the order of time")
     parser.add_argument("--items", metavar="FILE", help="table of items, found by the same column of ids")
