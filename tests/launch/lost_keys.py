@@ -16,6 +16,11 @@ def types(schema):
     return {found} if isinstance(found, str) else set(found)
 
 
+def type_of(value):
+    names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", type(None): "null"}
+    return names[type(value)]
+
+
 def bound(schema, inclusive, exclusive, sign):
     """Returns a limit such that a larger one accepts more."""
     limits = [(sign * schema[inclusive], 1)] if inclusive in schema else []
@@ -30,7 +35,9 @@ def covers(new, old):
         if values is None:
             return False
         accepted = [new["const"]] if "const" in new else new.get("enum")
-        return accepted is None or all(value in accepted for value in values)
+        if accepted is None:
+            return not types(new) or {type_of(value) for value in values} <= types(new)
+        return all(value in accepted for value in values)
     wider = types(new) | ({"integer"} if "number" in types(new) else set())
     if types(new) and not (types(old) and types(old) <= wider):
         return False
