@@ -63,8 +63,8 @@ std::shared_ptr<const models::ItemModel> solve(const models::Interactions& train
                                                const models::EaseValues& values,
                                                const models::LowRankOptions& options, const run::Run& run,
                                                int threads = 2) {
-  const auto search = models::with_low_rank(std::make_unique<OneEase>(values), values.neighbors == 0, options,
-                                            models::SolvedKind::Purpose::run, false);
+  const auto search =
+      models::with_low_rank(std::make_unique<OneEase>(values), values.neighbors == 0, options, false);
   return search->solve(0, train, run, threads);
 }
 
