@@ -164,7 +164,13 @@ def test_files_of_the_program_are_compared(
     assert "ndcg@100" in text and "recall@20" in text and "coverage" not in text
     assert f"1: {a} (mult_dae), the reference" in text and f"3: {c} (item_knn)\n" in text
     table = pd.read_csv(tmp_path / "c.csv", index_col=["file", "metric"])
-    assert len(table) == 4
+    assert len(table) == 12 and "over the 4 rows, and over those of the head and of the tail" in text
+    for file in (b, c):
+        for group in ("head/", "tail/"):
+            rows = [(file, f"{group}{metric}") for metric in ("ndcg@100", "recall@20")]
+            assert (table.loc[rows, "t_holm"] >= table.loc[rows, "t_p"]).all()
+    groups = vaecf.Run(workspace.folder / "runs" / "ease").groups.xs(("test", "model", "tail"), level=("event", "of", "group"))
+    assert table.loc[(b, "tail/ndcg@100"), "mean"] == pytest.approx(groups["ndcg@100"].iloc[-1], abs=1e-9)
     for name, path, column in (("mult_dae", b, "reference"), ("ease", b, "mean"), ("item_knn", c, "mean")):
         reported = vaecf.Run(workspace.folder / "runs" / name).test["ndcg@100"].iloc[-1]
         assert table.loc[(path, "ndcg@100"), column] == pytest.approx(reported, abs=1e-9)

@@ -147,7 +147,7 @@ def compare(
     Rows of targets in the head and in the tail, such as head/ndcg@100, are of the users with such targets, at least two.
     Columns: reference and mean (over users), difference, se (its standard error), low and high (bootstrap interval),
     better and worse (shares of users for whom the other file is better or worse), the p values t_p and wilcoxon_p, and
-    t_holm and wilcoxon_holm, which are adjusted over all rows. The index is (file, metric).
+    t_holm and wilcoxon_holm, which are adjusted over all rows, those of the head, and those of the tail. The index is (file, metric).
     Throws InputError if the users differ.
     """
     if len(reference.table) < 2:
@@ -187,8 +187,12 @@ def compare(
             )
     result = pd.DataFrame(rows).set_index(["file", "metric"])
     result["low"], result["high"] = bootstrap_intervals(np.stack(differences, axis=1), samples, level, seed)
+    groups = np.array([metric.rpartition("/")[0] for _, metric in result.index])
     for test in ("t", "wilcoxon"):
-        result[f"{test}_holm"] = holm(result[f"{test}_p"].to_numpy())
+        adjusted = result[f"{test}_p"].to_numpy().copy()
+        for group in set(groups):
+            adjusted[groups == group] = holm(adjusted[groups == group])
+        result[f"{test}_holm"] = adjusted
     return result[COLUMNS]
 
 
@@ -208,7 +212,8 @@ def format_comparison(files: Sequence[PerUser], table: pd.DataFrame, samples: in
         f"{len(files[0].table)} users; difference to the reference of the same user +- its standard error; interval of "
         f"{100 * level:g} % by {samples} bootstrap samples of users;",
         "p of the t test and of Wilcoxon's signed-rank test, each also adjusted by Holm's method over the "
-        f"{len(table)} rows",
+        f"{sum('/' not in metric for _, metric in table.index)} rows"
+        f"{', and over those of the head and of the tail' if any('/' in metric for _, metric in table.index) else ''}",
         "",
         f"  file  {'metric':<14}{'reference':>10}{'mean':>9}{'difference':>12}{'interval':>26}{'better':>10}"
         f"{'worse':>8}{'t':>9}{'adjusted':>10}{'Wilcoxon':>10}{'adjusted':>10}",
