@@ -8,19 +8,11 @@
 #include <vector>
 
 #include "config/other_value.hpp"
+#include "config/read_text.hpp"
 #include "support/messages.hpp"
 
 namespace vaecf::config {
 namespace {
-
-Config read(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse(text, "c.yaml", overrides);
-}
-
-/// Returns the message of the InputError that `text` causes.
-std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return message_of<InputError>([&] { read(text, overrides); });
-}
 
 TEST(Config, ReadsEveryKindOfValue) {
   const Config config = read(
