@@ -153,6 +153,26 @@ def test_indices_outside_of_a_matrix_are_an_error(
     assert vaecf.Dataset(_dataset(tmp_path / "d.h5", 3, [], [0])).train.shape == (0, 3)
 
 
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("requires", "soft targets", "requires a program that knows soft targets, .* written by vaecf_dist"),
+        ("format_version", 4, "its format_version is 4, but vaecf .* reads 3 only"),
+        ("interaction_weights", "sqrt", "interaction_weights is sqrt, which vaecf .* does not implement"),
+    ],
+)
+def test_datasets_of_later_versions_are_refused(
+    workspace: Workspace, tmp_path: Path, name: str, value: Any, message: str
+) -> None:
+    path = tmp_path / "later.h5"
+    shutil.copy(workspace.folder / "data.h5", path)
+    vaecf.Dataset(path)
+    with h5py.File(path, "r+") as file:
+        file.attrs[name] = value
+    with pytest.raises(vaecf.InputError, match=message):
+        vaecf.Dataset(path)
+
+
 def test_threads_read_at_once(workspace: Workspace) -> None:
     expected = vaecf.Dataset(workspace.folder / "data.h5").train
     data = vaecf.Dataset(workspace.folder / "data.h5")

@@ -1,6 +1,7 @@
 """The JSON Schema of configurations, `vaecf_dist --config-schema`, which editors read as configs/schema.json."""
 
 import json
+import re
 import runpy
 import subprocess
 from pathlib import Path
@@ -118,6 +119,20 @@ def test_no_old_name_is_a_key(program: str) -> None:
     reference = subprocess.run([program, "--help-config"], text=True, capture_output=True, check=True).stdout
     for keys in (_paths(yaml.safe_load(text)), _paths(yaml.safe_load(reference))):
         assert "evaluation.metrics" in keys and not keys & set(RENAMED)
+
+
+def test_no_old_name_is_in_the_documentation_and_the_scripts() -> None:
+    root = CONFIGS.parent
+    files = [root / "README.md", *root.glob("docs/*.md"), *CONFIGS.glob("**/*.yaml"), *root.glob("launch/*"), *root.glob("launch/slurm/*")]
+    old = re.compile(r"(?<![\w.])(" + "|".join(re.escape(name) for name in RENAMED) + r")(?![\w.]*\w)")
+    found = {
+        f"{path}: {match[0]}"
+        for path in files
+        if path.is_file() and path.suffix in ("", ".md", ".yaml", ".sh", ".sbatch")
+        for match in old.finditer(path.read_text(encoding="utf-8"))
+        if match[0] in RENAMED
+    }
+    assert not found
 
 
 def _paths(tree: dict[str, Any], before: str = "") -> set[str]:

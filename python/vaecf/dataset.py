@@ -15,9 +15,13 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from . import __version__
 from .errors import InputError
 from .files import file_version
 from .texts import local_path
+
+
+FORMAT = 3  # format_version of datasets; without it, a file is of this one
 
 
 def open_hdf5(path: str | Path) -> h5py.File:
@@ -143,8 +147,26 @@ class Dataset:
             self.attributes = read_attributes(file)
             if "train" not in file or "items" not in self.attributes:
                 raise InputError(f"{path}: is not a dataset; vaecf.prepare writes one")
+        self._require_known()
         self.n_items = int(self.attributes["items"])
         self.name = str(self.attributes.get("name", self.path.stem))
+
+    def _require_known(self) -> None:
+        """Throws InputError if another version wrote the file, such that its meaning may not be known."""
+        writer = self.attributes.get("written_by", "an unknown program")
+        if self.attributes.get("format_version", FORMAT) != FORMAT:
+            raise InputError(
+                f"{self.path}: its format_version is {self.attributes['format_version']}, but vaecf {__version__} reads "
+                f"{FORMAT} only; prepare it again (it was written by {writer})"
+            )
+        if self.attributes.get("requires"):
+            raise InputError(
+                f"{self.path}: requires a program that knows {self.attributes['requires']}, but vaecf {__version__} does "
+                f"not; it was written by {writer}"
+            )
+        rule = self.attributes.get("interaction_weights")
+        if rule not in (None, "rating", "log1p"):
+            raise InputError(f"{self.path}: interaction_weights is {rule}, which vaecf {__version__} does not implement; {writer} wrote it")
 
     def __repr__(self) -> str:
         return f"Dataset({str(self.path)!r}): {self.attributes.get('users')} users, {self.n_items} items"

@@ -270,7 +270,7 @@ std::vector<Key> all_keys() {
       or_word(KEY("validation.every", options.validation.every, at_least(1), "epochs between validations"),
               "never"),
       KEY("validation.select", options.validation.select, selection(),
-          "metric that selects best.h5: the smallest gini or popularity, the largest of other metrics; last: always the last epoch"),
+          "metric that selects best.h5: the smallest gini or mean_popularity, the largest of other metrics; last: always the last epoch"),
       as_path(KEY("run.directory", options.run.directory, not_empty(), "parent folder of the run folders")),
       exclusive(
           or_word(

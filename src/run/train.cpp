@@ -155,7 +155,7 @@ class TrainingRun {
     const std::int64_t users = run_.options.train.epochs * trainer_->users_per_epoch();
     const std::int64_t last_batch = trainer_->users_of_last_step();
     const training::Annealing& annealing = trainer_->annealing();
-    if (kind_.kl_term() == models::TrainedKind::KlTerm::annealed &&
+    if (kind_.kl_term() == models::TrainedKind::KlTerm::annealed && annealing.automatic_epochs() == 0.0 &&
         !annealing.reaches_cap(updates, users - last_batch)) {
       run_.log.warn(
           "training ends after {} updates ({} users), before KL annealing reaches its cap of {}; beta will only reach {:.4g}; "

@@ -123,7 +123,7 @@ TEST_F(BadDataset, WithInvalidRowsIsRejected) {
        {integers("/test/held_out/indptr", {0, 1, 1}), {"test/fold_in has 1 rows", "2"}},
        {weights({1, 1, 1, nan, 1, 1, 1, 1, 1, 1}), {"train/data entry 3 is nan"}},
        {weights({1, 1, 1, 1, 1, 1, 1, 1, 1, 2.5}),
-        {"train/data entry 9 is 2.5", "stored as `weights`, not as `data`"}},
+        {"train/data entry 9 is 2.5", "stored as `interaction_weights`, not as `data`"}},
        {weights({1, 1}), {"train/data has 2 entries"}},
        {instead("/train", &Hdf5Editor::put_external_link, "other.h5", "/train"),
         {"train is a dangling, cyclic or external link"}},
