@@ -144,7 +144,8 @@ def test_run_contains_the_curves_and_the_configuration(workspace: Workspace) -> 
     assert run.validation.loc[run.last("end")["best_epoch"], "ndcg@100"] == run.last("end")["best_metric"]
     assert run.test["ndcg@100"].tolist() == [run.last("test")["metrics"]["ndcg@100"]["value"]]
     assert run.baselines.index.tolist() == ["popularity", "item_knn"] and run.baselines["ndcg@100_se"].gt(0).all()
-    assert run.groups.empty and run.start["tasks"] == ["train", "test"]
+    assert run.groups.index.get_level_values("group").unique().tolist() == ["head", "tail"]
+    assert run.start["tasks"] == ["train", "test"]
     assert run.checkpoints[0].name == "best.h5"
     solutions = vaecf.Run(workspace.folder / "runs" / "ease").solutions
     assert solutions["l2"].to_dict() == {1: 50, 2: 200} and solutions["ndcg@100_se"].gt(0).all()

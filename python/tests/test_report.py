@@ -67,7 +67,8 @@ def test_page_of_one_run_has_every_part(workspace: Workspace, tmp_path: Path) ->
     event = vaecf.Run(run).last("test")
     head, *rows = page.tables["test"]
     assert head == ["metric", "timed", "popularity", "item-knn"]
-    assert [row[0] for row in rows] == ["ndcg@100", "recall@20", "coverage@10"]
+    groups = [f"{group}/{name}" for group in ("head", "tail") for name in ("ndcg@100", "recall@20")]
+    assert [row[0] for row in rows] == ["ndcg@100", "recall@20", "coverage@10", *groups]
     ndcg = event["metrics"]["ndcg@100"]
     cells = {row[0]: row for row in rows}
     assert cells["ndcg@100"][1] == f"{ndcg['value']:.4f} ± {ndcg['se']:.4f}"

@@ -10,6 +10,9 @@ from conftest import Page, Workspace
 import vaecf
 
 
+GROUPS = [f"{group}/{name}" for group in ("head", "tail") for name in ("ndcg@100", "recall@20")]
+
+
 @pytest.fixture(name="runs", scope="module")
 def _runs(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> list[vaecf.Run]:
     """Returns copies of two runs with their files of --per-user."""
@@ -22,7 +25,7 @@ def _runs(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> lis
 
 def test_leaderboard_has_each_metric_of_runs_and_baselines(runs: list[vaecf.Run]) -> None:
     table = vaecf.leaderboard(runs)
-    assert table.index.tolist() == ["ndcg@100", "recall@20", "coverage@10"]
+    assert table.index.tolist() == ["ndcg@100", "recall@20", "coverage@10", *GROUPS]
     assert table.columns.get_level_values(0).unique().tolist() == ["ease", "elsa", "popularity", "item-knn"]
     event = runs[1].last("test")
     assert table.loc["ndcg@100", "elsa"].tolist() == list(event["metrics"]["ndcg@100"].values())
@@ -41,7 +44,7 @@ def test_untested_runs_have_no_leaderboard(tmp_path: Path) -> None:
 
 def test_differences_of_runs_are_those_of_their_files(runs: list[vaecf.Run]) -> None:
     table = vaecf.compare(*runs, samples=200)
-    assert table.index.tolist() == [("elsa", metric) for metric in ("ndcg@100", "recall@20")]
+    assert table.index.tolist() == [("elsa", metric) for metric in ("ndcg@100", "recall@20", *GROUPS)]
     board = vaecf.leaderboard(runs)
     expected = board.loc["ndcg@100", ("elsa", "value")] - board.loc["ndcg@100", ("ease", "value")]
     assert table.loc[("elsa", "ndcg@100"), "difference"] == pytest.approx(expected)

@@ -267,7 +267,7 @@ def test_lists_give_their_values() -> None:
 
 
 def test_ids_with_the_same_text_are_one_user() -> None:
-    lookup = IdLookup.of(np.arange(5), "the items", "raise")
+    lookup = IdLookup.of(np.arange(5), "the items")
     table = pd.DataFrame({"u": [7, "7", "x", 7.0], "i": [0, 2, 1, "3"]})
     matrix, names = read_events(table, "u", "i", lookup, None, None, "first")
     assert matrix.toarray().tolist() == [[1, 0, 1, 1, 0], [0, 1, 0, 0, 0]] and names.tolist() == [7, "x"]

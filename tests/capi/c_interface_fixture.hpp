@@ -82,8 +82,9 @@ class CInterface : public SmallRun {
   /// Expects the lists that the program writes with these options.
   void expect_lists_of_program(const vaecf_request& request, const std::string& options) const {
     SCOPED_TRACE(options);
-    workspace.succeed("recommend --checkpoint " + checkpoint() + " --quiet --output top.h5 --top " +
-                      std::to_string(request.k) + " --set train.precision=fp32 " + options);
+    workspace.succeed("recommend --checkpoint " + checkpoint() +
+                      " --quiet --split test --output top.h5 --top " + std::to_string(request.k) +
+                      " --set train.precision=fp32 " + options);
     const Lists found = recommend(request);
     const std::string top = workspace.path("top.h5");
     EXPECT_EQ(found.items, testing::hdf5_values<std::int32_t>(top, "/item_index"));

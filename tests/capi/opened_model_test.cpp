@@ -20,7 +20,7 @@ TEST_F(CInterface, SimilarItemsAreThoseOfTheProgram) {
     std::string expected = "item\tsimilar\tscore\n";
     for (std::size_t n = 0; n < 8; ++n) {
       std::array<char, 32> score{};
-      std::snprintf(score.data(), score.size(), "%g", static_cast<double>(found.scores[n]));
+      std::snprintf(score.data(), score.size(), "%.9g", static_cast<double>(found.scores[n]));
       expected += id_of(items[n / 4]) + "\t" + id_of(found.items[n]) + "\t" + score.data() + "\n";
     }
     EXPECT_EQ(lines, expected);

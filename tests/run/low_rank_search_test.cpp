@@ -52,7 +52,7 @@ TEST_F(LowRankTerms, BestOfAllSingleValuesIsStored) {
            {"model.ease={l2: [20, 50], relax: [0.2, 0.5]}"},
            {"model.ease.neighbors=9"},
            {"model.low_rank.keep=20"},
-           {"model={type: item_knn, item_knn.neighbors: 7, low_rank.keep: 0}"}}) {
+           {"model={type: item_knn, item_knn.neighbors: 7, low_rank.keep: null}"}}) {
     SCOPED_TRACE(keys.back());
     set(keys);
     const bool is_ease = options_.model.type == ModelType::ease;
