@@ -194,6 +194,7 @@ TEST_F(CheckpointRetention, RequestToStopEndsTheAttempts) {
 TEST_F(CheckpointRetention, SolutionIsAttemptedAgain) {
   options_.run.retry_seconds = 600.0;
   options_.model.type = ModelType::ease;
+  options_.model.ease.l2 = {500.0};
   options_.validation.baselines = {};
   block("best.h5");
   on_ranks(1, [&](const run::Run& run) {

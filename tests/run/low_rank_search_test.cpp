@@ -119,7 +119,7 @@ TEST_F(LowRankTerms, SearchContinuesAmongTheTermsOfTheBestSolution) {
 }
 
 TEST_F(LowRankTerms, NoTermIsAmongTheValuesOfTheFactors) {
-  set({"model.ease.neighbors=9", "model.low_rank={factors: [0, 6], weight: [300, 500]}"});
+  set({"model.ease={neighbors: 9, l2: 500}", "model.low_rank={factors: [0, 6], weight: [300, 500]}"});
   train_on(1);
   const std::vector<std::vector<double>> found = solutions();
   ASSERT_EQ(found.size(), 3U);

@@ -221,6 +221,8 @@ TEST_F(ListFiles, HeaderWithStringIdsIsDetectedByColumnNames) {
   EXPECT_EQ(as("user,item\nann,a\n"), "ann:0");
   EXPECT_EQ(as("eve,new\nann,a\n"), "eve: ann:0");
   source.format = "delimited";
+  source.user_column = "0";
+  source.item_column = "1";
   EXPECT_EQ(as("customer,product_name\nann,a\n"), "ann:0") << "columns by number";
   EXPECT_EQ(as("ann,b\n"), "ann:1");
   source.user_column = "who";
@@ -252,6 +254,8 @@ TEST_F(ListFiles, WeightsAreThoseOfTheColumnOfRatings) {
   data::SourceOptions numbered;
   numbered.format = "delimited";
   numbered.header = false;
+  numbered.user_column = "0";
+  numbered.item_column = "1";
   numbered.rating_column = "2";
   const auto as = [&](const data::SourceOptions& source, const std::string& text,
                       const std::string& column = "") {
