@@ -68,7 +68,7 @@ io::Event start_event(const Run& run) {
 
 namespace {
 
-io::Json json_of(const evaluate::Metrics& metrics, const evaluate::Metrics& random = {}) {
+io::Json metrics_json(const evaluate::Metrics& metrics, const evaluate::Metrics& random = {}) {
   io::Json all = io::Json::object();
   for (const auto& [name, value] : metrics) {
     io::Json& metric = all[name];
@@ -82,19 +82,20 @@ io::Json json_of(const evaluate::Metrics& metrics, const evaluate::Metrics& rand
 }  // namespace
 
 io::Json json_of(const evaluate::EvaluationResult& result) {
-  io::Json of_result{{"metrics", json_of(result.metrics)}};
+  io::Json of_result{{"metrics", metrics_json(result.metrics)}};
   io::Json groups = io::Json::object();
   if (!result.with_history.empty()) {
     const std::int64_t without = result.users_without_history;
-    groups["with_history"] = {{"users", result.users - without}, {"metrics", json_of(result.with_history)}};
-    groups["without_history"] = {{"users", without}, {"metrics", json_of(result.without_history)}};
+    groups["with_history"] = {{"users", result.users - without},
+                              {"metrics", metrics_json(result.with_history)}};
+    groups["without_history"] = {{"users", without}, {"metrics", metrics_json(result.without_history)}};
   }
   for (const auto& [name, group] : {std::pair("head", &result.head), std::pair("tail", &result.tail)})
-    if (group->users > 0) groups[name] = {{"users", group->users}, {"metrics", json_of(group->metrics)}};
+    if (group->users > 0) groups[name] = {{"users", group->users}, {"metrics", metrics_json(group->metrics)}};
   if (const auto& of_new = result.new_items) {
     groups["new_items"] = {{"users", of_new->users},
                            {"items", of_new->items},
-                           {"metrics", json_of(of_new->metrics, of_new->random)}};
+                           {"metrics", metrics_json(of_new->metrics, of_new->random)}};
   }
   if (!groups.empty()) of_result["groups"] = groups;
   return of_result;

@@ -189,7 +189,7 @@ TEST_F(EvaluateTrained, ListsOfRecommendHaveTheMetricsOfTheTest) {
     const std::string model = "small.yaml --set model.type=" + type + " --set name=" + type +
                               " --set evaluation.baselines=[] --set evaluation.metrics=[" + metrics + "]";
     const std::string tested = workspace.succeed(model + " -q --train --test --per-user tested.h5").out;
-    ASSERT_EQ(count(metrics_in(tested), "@"), 12) << tested;
+    ASSERT_EQ(count(metrics_in(tested), "@"), 12 + 2 * 3) << tested;
     for (const std::string& name : names) {
       workspace.succeed("recommend " + model + " -q --split test --top 10 --output " + name);
       const std::string judged =
