@@ -134,9 +134,9 @@ def _kind(run: Run) -> str:
 def _new_items(run: Run) -> pd.DataFrame:
     """Returns the metrics of new items on the validation users; the index is the epoch."""
     groups = run.groups
-    if groups.empty:
-        return groups
     wanted = [place[0] == "validation" and place[2:] == ("model", "new_items") for place in groups.index]
+    if not any(wanted):
+        return pd.DataFrame()
     return groups[wanted].droplevel(["event", "of", "group"])
 
 
