@@ -72,11 +72,10 @@ class Workspace:
     program: str
     folder: Path
 
-    def call(self, *arguments: str) -> str:
-        """Runs vaecf_dist and returns its output; fails if the exit code is not 0."""
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    def execute(self, command: list[str], environment: dict[str, str], code: int = 0) -> str:
+        """Runs a command in the folder and returns its output; fails if the exit code is not `code`."""
         result = subprocess.run(
-            [self.program, *arguments],
+            command,
             cwd=self.folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -84,8 +83,12 @@ class Workspace:
             text=True,
             check=False,
         )
-        assert result.returncode == 0, result.stdout + result.stderr
+        assert result.returncode == code, result.stdout + result.stderr
         return result.stdout
+
+    def call(self, *arguments: str) -> str:
+        """Runs vaecf_dist and returns its output; fails if the exit code is not 0."""
+        return self.execute([self.program, *arguments], {**os.environ, "OMP_NUM_THREADS": "1"})
 
     def train(self, name: str, settings: list[str], *options: str) -> Path:
         """Trains and tests a model, and returns its run folder."""

@@ -177,16 +177,7 @@ class Runs:
         pairs = {"name": name, **{key.replace("__", "."): value for key, value in keys.items()}}
         command = [self.space.program, "config.yaml", "--quiet", *options, *self.settings(pairs)]
         environment = {**rank_environment(ranks, DEFAULT_MPIRUN), "OMP_NUM_THREADS": "1", "SLURM_JOB_ID": "7"}
-        result = subprocess.run(
-            [*launcher(ranks, DEFAULT_MPIRUN), *command],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == code, result.stdout + result.stderr
+        self.space.execute([*launcher(ranks, DEFAULT_MPIRUN), *command], environment, code)
         return self.folder / "runs" / name
 
 

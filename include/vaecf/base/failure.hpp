@@ -10,7 +10,7 @@ namespace vaecf {
 
 /// The cause of a failure, for programs: the field `code` of the event "failed".
 enum class FailureCode {
-  internal,   ///< a cause that the program does not know
+  internal,   ///< an unknown cause
   diverged,   ///< the loss is not finite
   rank_lost,  ///< another rank ended or is not reachable
   stalled,    ///< a rank made no progress
