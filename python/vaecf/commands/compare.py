@@ -163,13 +163,12 @@ def compare(
             )
         for metric in metrics:
             first, second = reference.table[metric].to_numpy(), table[metric].to_numpy()
-            differences.append(second - first)
-            counts = ~np.isnan(differences[-1])
-            if counts.sum() < 2:
-                differences.pop()
-                continue
-            first, second = first[counts], second[counts]
             difference = second - first
+            counts = ~np.isnan(difference)
+            if counts.sum() < 2:
+                continue
+            differences.append(difference)
+            first, second, difference = first[counts], second[counts], difference[counts]
             gain = -difference if smallest_is_best(metric) else difference
             rows.append(
                 {
