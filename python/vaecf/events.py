@@ -74,6 +74,11 @@ def results_of(event: Event) -> dict[str, Event]:
     return {"model": event, **({"features_alone": alone} if alone else {}), **event.get("baselines", {})}
 
 
+def step_of(event: Event) -> int:
+    """Returns the epoch of an event, or the number of its solution; 0 if it has neither."""
+    return int(event["epoch"] if "epoch" in event else event.get("solution", 0))
+
+
 def smallest_is_best(metric: str) -> bool:
     """Returns true for gini@K and mean_popularity@K; of all other metrics the largest value is the best."""
     return metric.rpartition("/")[2].startswith(("gini@", "mean_popularity@"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import Stopped
-from .events import metric_value, read_events
+from .events import metric_value, read_events, step_of
 from .program import ending_with_python, message_of
 
 SECONDS_TO_STOP = 60.0
@@ -25,7 +25,7 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
 def validations(events: Sequence[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
     """Returns the epochs and values of `metric` on the validation users. Models without epochs count solutions."""
     found = [(e, metric_value(e, metric)) for e in events if e.get("event") in ("validation", "solve")]
-    return [(int(event.get("epoch", event.get("solution", 0))), value) for event, value in found if value is not None]
+    return [(step_of(event), value) for event, value in found if value is not None]
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import yaml
 
 from .. import errors
 from ..errors import InputError, install
-from ..events import Event, metric_names, metric_value, parse_events, results_of
+from ..events import Event, metric_names, metric_value, parse_events, results_of, step_of
 from ..run import Run
 
 EPOCH_VALUES = ("loss", "nll", "kl", "beta", "users_per_second", "seconds")
@@ -45,11 +45,6 @@ def scalars(event: Event) -> Iterator[tuple[str, float]]:
     for tag, value in values.items():
         if isinstance(value, int | float):
             yield tag, float(value)
-
-
-def step_of(event: Event) -> int:
-    """Returns the step of the horizontal axis: the epoch; of a solution its number."""
-    return int(event.get("epoch", event.get("solution", 0)))
 
 
 def wall_time(event: Event) -> float:

@@ -13,10 +13,10 @@ from typing import Any
 from .. import errors
 from ..dataset import open_hdf5, read_attributes
 from ..errors import InputError, RunError
-from ..events import Event
+from ..events import Event, step_of
 from ..results import leaderboard
 from ..run import Run
-from .tensorboard import Follower, follow, scalars, step_of, wall_time
+from .tensorboard import Follower, follow, scalars, wall_time
 
 TRACKERS = ("mlflow", "wandb", "trackio")
 
