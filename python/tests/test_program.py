@@ -23,24 +23,33 @@ def _script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_program_is_found_by_argument_variable_build_and_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["build/debug/bin", "build/release/bin", "path", "variable", "argument"]
-    made = {name: _script(tmp_path / name / "vaecf_dist", "") for name in names}
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the package, the interpreter, the user's packages and PATH are, without any program."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.setattr("sys.prefix", str(tmp_path / "nothing"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
+    monkeypatch.setattr("sys.base_prefix", str(tmp_path / "prefix"))
+    monkeypatch.setattr("site.getuserbase", lambda: str(tmp_path / "user"))
+    monkeypatch.setattr("site.getusersitepackages", lambda: str(tmp_path / "user/packages"))
+    monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "python/vaecf/program.py"))
     monkeypatch.delenv("VAECF_PROGRAM", raising=False)
-    # Not that of the current folder, which may be another user's.
-    monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "other/python/vaecf/program.py"))
+    return tmp_path
+
+
+def test_program_is_found_by_argument_variable_build_installation_and_path(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = ["build/release/bin", "build/cuda/bin", "prefix/bin", "path"]
+    # Not that of the current folder, which may be another user's, and no other build, as for launch/train.
+    for name in ("", "build/debug/bin", "user/bin"):
+        _script(nowhere / name / "vaecf_dist", "")
     with pytest.raises(InputError, match="vaecf_dist does not exist"):
         find_program()
-    monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "python/vaecf/program.py"))
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    assert find_program() == made["build/release/bin"]
-    Path(made["build/release/bin"]).unlink()
-    assert find_program() == made["build/debug/bin"]
-    Path(made["build/debug/bin"]).unlink()
-    assert find_program() == made["path"]
+    made = {name: _script(nowhere / name / "vaecf_dist", "") for name in [*order, "variable", "argument"]}
+    for name in order:
+        assert find_program() == made[name]
+        Path(made[name]).unlink()
     monkeypatch.setenv("VAECF_PROGRAM", made["variable"])
     assert find_program() == made["variable"]
     assert find_program(made["argument"]) == made["argument"]
@@ -48,24 +57,29 @@ def test_program_is_found_by_argument_variable_build_and_path(tmp_path: Path, mo
         find_program("missing")
 
 
-def test_programs_of_a_virtual_environment_come_first_as_if_it_was_active(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("package", "expected"),
+    [("installed/share/vaecf_dist/python", "installed"), ("user/packages", "user"), ("prefix/packages", "prefix")],
+)
+def test_program_that_was_installed_with_the_package_comes_before_path(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, package: str, expected: str
 ) -> None:
-    for name in ("vaecf_dist", "mpirun"):
-        _script(tmp_path / "prefix/bin" / name, "")
-        _script(tmp_path / "path" / name, "")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("VAECF_PROGRAM", raising=False)
-    monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "python/vaecf/program.py"))
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
-    assert find_program() == str(tmp_path / "prefix/bin/vaecf_dist")
-    assert launcher(2, "mpirun -v") == [str(tmp_path / "prefix/bin/mpirun"), "-v", "-np", "2"]
-    monkeypatch.setattr("sys.base_prefix", str(tmp_path / "prefix"))
-    assert find_program() == str(tmp_path / "path/vaecf_dist")
+    for folder in ("installed/bin", "user/bin", "prefix/bin", "path"):
+        _script(nowhere / folder / "vaecf_dist", "")
+    monkeypatch.setattr("vaecf.program.__file__", str(nowhere / package / "vaecf/program.py"))
+    for base in ("prefix", "base"):  # in no virtual environment, and in one
+        monkeypatch.setattr("sys.base_prefix", str(nowhere / base))
+        assert find_program() == str(nowhere / expected / "bin/vaecf_dist")
+
+
+def test_mpirun_of_a_virtual_environment_comes_first_as_if_it_was_active(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("prefix/bin", "path"):
+        _script(nowhere / name / "mpirun", "")
     assert launcher(2, "mpirun -v") == ["mpirun", "-v", "-np", "2"]
-    monkeypatch.setenv("PATH", "")
-    assert find_program() == str(tmp_path / "prefix/bin/vaecf_dist")
+    monkeypatch.setattr("sys.base_prefix", str(nowhere / "base"))
+    assert launcher(2, "mpirun -v") == [str(nowhere / "prefix/bin/mpirun"), "-v", "-np", "2"]
 
 
 def test_configuration_is_found_as_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import signal
+import site
 import subprocess
 import sys
 import tempfile
@@ -26,23 +27,28 @@ DEFAULT_MPIRUN = "mpirun --bind-to none --oversubscribe"
 
 
 def _search_path() -> str:
-    """Returns PATH with the folder of the interpreter's programs: first if that is a virtual environment, as if it was
-    active, else last."""
+    """Returns PATH with the folder of the interpreter's programs, in which mpirun may be: first if that is a virtual
+    environment, as if it was active, else last."""
     folders, own = os.environ.get("PATH", os.defpath), f"{sys.prefix}/bin"
     order = [own, folders] if sys.prefix != sys.base_prefix else [folders, own]
     return os.pathsep.join(filter(None, order))
 
 
 def find_program(program: str | Path | None = None) -> str:
-    """Returns the path of vaecf_dist: `program`, the variable VAECF_PROGRAM, or else the first of build/*/bin in the checkout
-    of the package, and of PATH with the folder bin of the interpreter (_search_path).
+    """Returns the path of vaecf_dist: `program`, the variable VAECF_PROGRAM, or else the first of that which was built in the
+    checkout of the package (build/release, build/cuda) or installed with it, and of PATH.
 
-    That of the current folder does not count, because others may have put it there."""
-    checkout = Path(__file__).resolve().parent.parent.parent
+    The same order is that of launch/train and of the batch files for Slurm. That of the current folder does not count, because
+    others may have put it there."""
+    package = Path(__file__).resolve().parent.parent
     named = str(program or os.environ.get("VAECF_PROGRAM", ""))
-    built = list(checkout.glob("build/*/bin/vaecf_dist"))
-    built.sort(key=lambda path: path.parent.parent.name not in ("release", "cuda"))
-    for candidate in [named] if named else [*map(str, built), "vaecf_dist"]:
+    folders = [package.parent / "build" / name for name in ("release", "cuda")]
+    if package.parts[-3:] == ("share", "vaecf_dist", "python"):
+        folders.append(package.parents[2])
+    if package.is_relative_to(site.getusersitepackages()):
+        folders.append(Path(site.getuserbase()))
+    folders.append(Path(sys.prefix))
+    for candidate in [named] if named else [*(str(folder / "bin/vaecf_dist") for folder in folders), "vaecf_dist"]:
         found = shutil.which(candidate, path=_search_path())
         if found:
             return found

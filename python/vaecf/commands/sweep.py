@@ -305,7 +305,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--prune", action="store_true", help="end trials early that are worse than the median of earlier ones")
     add("--prune-after", type=int, default=10, metavar="EPOCHS", help="no pruning before this epoch (default: 10)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="passed to every trial; repeatable")
-    add("--program", metavar="FILE", help="path of vaecf_dist (default: VAECF_PROGRAM, build/*/bin, PATH)")
+    add("--program", metavar="FILE", help="path of vaecf_dist (default: VAECF_PROGRAM, that of this package, PATH)")
     add("--mpirun", default=DEFAULT_MPIRUN, metavar="COMMAND", help="launcher of several ranks; -np N is added")
 
 

@@ -137,7 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--items", type=int, default=0, help="number of items; with --interactions-per-user instead of data.file")
     add("--interactions-per-user", type=float, default=0.0, help="mean; with --items instead of data.file")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="with --predict: change the configuration")
-    add("--program", metavar="FILE", help="path of vaecf_dist (default: VAECF_PROGRAM, build/*/bin, PATH)")
+    add("--program", metavar="FILE", help="path of vaecf_dist (default: VAECF_PROGRAM, that of this package, PATH)")
 
 
 def run(options: argparse.Namespace) -> int:
