@@ -21,6 +21,7 @@
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
+#include "app/option_words.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -34,7 +35,13 @@ constexpr std::string_view written_mark = "# Written by prepare, which replaces 
 struct PrepareArguments : data::PrepareFlags {
   std::string file;  ///< dataset to write without a configuration; empty: CONFIG.yaml has it
   std::vector<std::pair<std::string, std::string>> keys;  ///< those of the other options, with values as YAML
+  OptionKeys options;                                     ///< all options of keys
 };
+
+/// Returns a message with options instead of keys, if the call has no configuration.
+std::string worded(const std::string& message, const PrepareArguments& arguments) {
+  return arguments.file.empty() ? message : option_words(message, arguments.options);
+}
 
 /// Throws InputError, which says what to set `key` to, if it has no value.
 void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
@@ -43,12 +50,12 @@ void require_key(const std::string& value, const std::string& config, const char
 
 /// Warns of keys of data.source and data.prepare that are set but have no effect. Throws InputError for those
 /// without which the dataset would be taken for another one.
-void check_unused(const config::Config& config, Log& log) {
-  const auto& [source, options] = std::tie(config.source, config.prepare);
+void check_unused(const config::Config& config, const PrepareArguments& arguments, Log& log) {
+  const auto& [source, prepare] = std::tie(config.source, config.prepare);
   const auto place = config.places.find("data.prepare.min_rating");
-  if (place != config.places.end() && options.min_rating > 0 && !data::has_ratings(source)) {
+  if (place != config.places.end() && prepare.min_rating > 0 && !data::has_ratings(source)) {
     throw InputError(format(
-        "{}: {} is {}, but no ratings are read; {}", place->second, place->first, options.min_rating,
+        "{}: {} is {}, but no ratings are read; {}", place->second, place->first, prepare.min_rating,
         data::formats_that_use("rating_column").find(source.format) == std::string::npos
             ? format("data.source.format: {} has none, so set {}: null", source.format, place->first)
             : "set data.source.rating_column to the column of ratings, or data.prepare.min_rating to null"));
@@ -58,11 +65,13 @@ void check_unused(const config::Config& config, Log& log) {
     if (key != "data.prepare.time_quantiles" && key != "data.prepare.dates") continue;
     throw InputError(
         format("{}: {} has no effect with data.prepare.split: {}; set data.prepare.split: time, or remove {}",
-               config.places.at(key), key, to_string(options.split), key));
+               config.places.at(key), key, to_string(prepare.split), key));
   }
   if (unused.empty()) return;
-  log.warn("data.source.format: {} with data.prepare.split: {} does not use {}; remove what has no effect",
-           source.format, to_string(options.split), join(unused));
+  const std::string text =
+      format("data.source.format: {} with data.prepare.split: {} does not use {}; remove what has no effect",
+             source.format, to_string(prepare.split), join(unused));
+  log.warn("{}", worded(text, arguments));
 }
 
 /// Returns a text as YAML.
@@ -150,7 +159,8 @@ std::string config_beside(const std::string& file) {
   return path.string();
 }
 
-void run_prepare(const CommandLine& line, const PrepareArguments& arguments) {
+/// Prepares the dataset. The messages that it throws have keys.
+void prepare(const CommandLine& line, const PrepareArguments& arguments) {
   const bool by_options = !arguments.file.empty();
   if (!by_options && !arguments.keys.empty())
     throw InputError(format(
@@ -182,7 +192,7 @@ void run_prepare(const CommandLine& line, const PrepareArguments& arguments) {
   io::validate_output_path(file, "data.file", {line.config});
   Console console = make_console(line.verbosity);
   for (const std::string& note : config.notes) console.log.warn("{}", note);
-  check_unused(config, console.log);
+  check_unused(config, arguments, console.log);
   const auto report = data::prepare(config.source, config.prepare, config.options.name, file, arguments,
                                     console.log, *console.progress);
   console.progress->end();
@@ -199,6 +209,15 @@ void run_prepare(const CommandLine& line, const PrepareArguments& arguments) {
   console.log.info("wrote {}, with which the other commands work: vaecf_dist {}", beside, beside);
 }
 
+void run_prepare(const CommandLine& line, const PrepareArguments& arguments) {
+  try {
+    prepare(line, arguments);
+  } catch (const InputError& error) {
+    if (error.code() == ExitCode::busy) throw;
+    throw InputError(worded(error.what(), arguments));
+  }
+}
+
 /// Adds the options for a call without a configuration, named as those of `vaecf prepare`.
 void add_keys(CLI::App& command, const std::shared_ptr<PrepareArguments>& arguments) {
   command
@@ -208,6 +227,7 @@ void add_keys(CLI::App& command, const std::shared_ptr<PrepareArguments>& argume
       ->type_name("DATA.h5");
   const auto add = [&](const char* option, const char* key, const char* description, const char* type,
                        std::string (*as_yaml)(const std::string& text)) {
+    arguments->options.emplace_back(option, key);
     return command
         .add_option_function<std::string>(
             option,
@@ -232,6 +252,8 @@ void add_keys(CLI::App& command, const std::shared_ptr<PrepareArguments>& argume
       location);
   add("--title", "data.source.items.title_column", "column of titles in the table of items", "COLUMN", quoted)
       ->needs(items);
+  arguments->options.insert(arguments->options.end(),
+                            {{"--file", "data.file"}, {"--dates", "data.prepare.dates"}});
   command
       .add_option_function<std::vector<std::string>>(
           "--dates",

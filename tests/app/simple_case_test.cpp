@@ -60,10 +60,42 @@ TEST_F(SimpleCase, ErrorsNameTheForm) {
                    "a dataset cannot end in .yaml; choose a name such as own.h5");
   workspace.refuse("prepare shop.csv --user shopper", "the options of keys require --file");
   workspace.refuse("prepare shop.csv --file o.h5 --split ratio --set data.prepare.split=random",
-                   "data.prepare.split is also given by an option; give it once");
+                   "--split is also given by an option; give it once");
   workspace.refuse("prepare shop.csv --file o.h5 --user nobody --item product", "nobody");
-  workspace.refuse("prepare shop.csv --file o.h5 --split some", "data.prepare.split");
+  workspace.refuse("prepare shop.csv --file o.h5 --split some", "--split must be one of");
   EXPECT_FALSE(workspace.exists("o.yaml"));
+}
+
+TEST_F(SimpleCase, ErrorsNameTheOptions) {
+  const std::string own = "prepare shop.csv --file o.h5 --quiet ";
+  const std::string columns = "--user shopper --item product ";
+  workspace.write("numbers.csv", "1,2\n2,3\n");
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"prepare numbers.csv --file o.h5", "usual name for users, such as user_id; set --user"},
+      {own + "--item product", "usual name for users, such as user_id; set --user"},
+      {own + "--user shopper --set data.source.path=numbers.csv",
+       "no column 'shopper', which --user, --item"},
+      {own + "--user shopper --item shopper", "--user 'shopper' and --item 'shopper' must be two different"},
+      {own + "--user shopper --item nothing",
+       "no column 'nothing', which --user, --item, --rating or --time names"},
+      {own + columns + "--items shop.csv --title name", "no column 'name', which --title names"},
+      {own + columns + "--min-rating 3", "--min-rating is 3, but no ratings are read; set --rating to"},
+      {own + columns + "--seed x", "vaecf_dist: --seed must be an integer, got \"x\""},
+      {own + columns + "--dates 2 1", "vaecf_dist: --dates must be a list of two increasing dates"},
+      {own + columns + "--duplicates some", "vaecf_dist: --duplicates must be one of"},
+      {own + columns + "--split stable --validation-users 4", "vaecf_dist: --validation-users is 4, but"},
+      {own + columns + "--min-user-items 99", "lower --min-user-items"},
+  };
+  for (const auto& [command, message] : cases) {
+    const std::string said = workspace.refuse(command, message).err;
+    EXPECT_EQ(said.find("data.source.user_column"), std::string::npos) << said;
+    EXPECT_EQ(said.find("data.prepare.seed"), std::string::npos) << said;
+  }
+  expect_in(workspace.succeed(own + columns + "--users shop.csv").err, {"does not use --users, "});
+  // With a configuration, the keys are named.
+  workspace.write("own.yaml",
+                  "name: a\ndata:\n  file: a.h5\n  source: {format: delimited, path: shop.csv}\n");
+  workspace.refuse("prepare own.yaml", "set data.source.user_column");
 }
 
 using AllUsers = TrainedRun;
