@@ -173,6 +173,11 @@ def test_unknown_ids_are_listed_or_raised(workspace: Workspace, events: pd.DataF
             model.recommend(events, unknown=unknown, **columns, **{name: ids})
     with pytest.raises(vaecf.InputError, match="track: 9001, .* not in"):  # none is known
         model.recommend(strange.tail(7), **columns)
+    # The table counts, as the file of `recommend --input`, not the users that are asked for.
+    lost = pd.concat([events, pd.DataFrame({"uid": ["lost"], "track": [9001]})])
+    with pytest.warns(UserWarning, match=r"track: skipped 1 unknown ids \(9001\)$"):
+        found = model.recommend(lost, only=["lost"], **columns)
+    assert len(found) == 10 and found["score"].isna().all()
 
 
 def test_unknown_items_to_exclude_or_limit_are_a_warning(workspace: Workspace, events: pd.DataFrame) -> None:

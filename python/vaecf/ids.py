@@ -185,14 +185,14 @@ def read_events(
             complete &= ~missing
     values = np.ones(len(people)) if rating is None else _numbers(table, rating, complete)
     people, things, values = people[complete], things[complete], values[complete]
+    used, things = np.unique(things, return_inverse=True)
+    columns = items.positions(ids[used], str(item))[things]
     if only is not None:
         chosen = unique(IdLookup.of(names, "the table").known(only, "only"))
         rows = np.full(len(names), -1)
         rows[chosen] = np.arange(len(chosen))
         kept = rows[people] >= 0
-        people, things, values, names = rows[people[kept]], things[kept], values[kept], names[chosen]
-    used, things = np.unique(things, return_inverse=True)
-    columns = items.positions(ids[used], str(item))[things]
+        people, columns, values, names = rows[people[kept]], columns[kept], values[kept], names[chosen]
     known = columns >= 0
     shape = (len(names), items.size)
     if rating is None:

@@ -129,11 +129,8 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
   const auto find = [&](const data::Table& row, std::size_t column) { return names.find(row, column); };
   if (!arguments.include.empty()) {
     const FoundIds items = read_ids(arguments.include, source, "item", find);
-    if (items.positions.empty() && items.unknown.count() > 0) {
-      throw InputError(
-          format("--include {}: none of its items ({}) is among those of the model ({} ...); correct the ids",
-                 arguments.include, items.unknown.text(), names.first_ids()));
-    }
+    if (items.positions.empty() && items.unknown.count() > 0)
+      throw_none_known("--include " + arguments.include, items.unknown, names);
     warn_of_unknown("--include", arguments.include, items, names, "", log);
     included.assign(items.positions.begin(), items.positions.end());
   }

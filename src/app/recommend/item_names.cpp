@@ -1,5 +1,7 @@
 #include "app/recommend/item_names.hpp"
 
+#include <vaecf/base/error.hpp>
+
 #include <algorithm>
 #include <cctype>
 #include <utility>
@@ -46,6 +48,11 @@ void UnknownNames::add(const std::string& name) {
 
 std::string UnknownNames::text() const {
   return excerpt(join(first_)) + (more_ ? " ..." : "");
+}
+
+void throw_none_known(const std::string& file, const UnknownNames& unknown, const ItemNames& names) {
+  throw InputError(format("{}: none of its items ({}) is among those of the model ({} ...); correct the ids",
+                          file, unknown.text(), names.first_ids()));
 }
 
 }  // namespace vaecf::app

@@ -54,4 +54,8 @@ class UnknownNames {
   bool more_ = false;
 };
 
+/// Throws InputError for a file without a known item, which shows unknown ones beside those of the model.
+[[noreturn]] void throw_none_known(const std::string& file, const UnknownNames& unknown,
+                                   const ItemNames& names);
+
 }  // namespace vaecf::app

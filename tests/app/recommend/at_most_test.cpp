@@ -84,8 +84,8 @@ TEST_F(AtMost, ItemsMayHaveSeveralCategories) {
 
 TEST_F(AtMost, PopularItemsAreLimitedToo) {
   workspace.write("categories", "1,a\n2,a\n3,a\n4,a\n5,a\n6,a\n");
-  workspace.write("new.csv", "user,item\nbob,nothing\n");
-  const std::string command = "recommend small.yaml --input new.csv --quiet --top ";
+  workspace.write("new.csv", "user,item\nbob,nothing\nann,1\n");
+  const std::string command = "recommend small.yaml --input new.csv --user bob --quiet --top ";
   std::vector<std::string> expected;
   int of_category = 0;
   for (const Recommended& line : lines_of(workspace.succeed(command + "60").out))

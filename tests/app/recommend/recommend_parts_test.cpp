@@ -83,6 +83,16 @@ TEST_F(ListFiles, FilesWithoutLinesAreErrors) {
   expect_in(message_of<InputError>([&] { read_histories(none, {}, ItemNames({{10}, {}})); }), {none});
 }
 
+TEST_F(ListFiles, FileWithoutAKnownItemIsAnError) {
+  const std::string path = write("ann,30\nbob,40\n");
+  EXPECT_EQ(message_of<InputError>([&] {
+              read_histories(path, {}, ItemNames({{10, 20}, {}}));
+            }),
+            "--input " + path +
+                ": none of its items (30, 40) is among those of the model (10, 20 ...); correct the ids");
+  EXPECT_EQ(read_histories(write("ann,30\nbob,10\n"), {}, ItemNames({{10, 20}, {}})).users.size(), 2U);
+}
+
 TEST_F(ListFiles, TsvHasNoQuotes) {
   EXPECT_EQ(rows(write("ann\t\"Heat\", 1995\n")), (Rows{{"ann", "\"Heat\", 1995"}}));
 }
