@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import yaml
 from conftest import Workspace
 
 from vaecf.cli import main
@@ -238,13 +240,19 @@ def write_runs(runs: Runs) -> None:
     runs.run("served", "--train", "--benchmark", ranks=3, **served)
 
 
-@pytest.fixture(name="written", scope="module")
-def _written(program: str, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str, str]]:
-    """Returns what files of all kinds contain."""
+@pytest.fixture(name="runs", scope="module")
+def _runs(program: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Returns a folder with datasets and runs of all kinds."""
     runs = Runs(program, tmp_path_factory.mktemp("formats"))
     write_sources(runs.folder)
     write_datasets(runs)
     write_runs(runs)
+    return runs
+
+
+@pytest.fixture(name="written", scope="module")
+def _written(runs: Runs) -> set[tuple[str, str, str]]:
+    """Returns what files of all kinds contain."""
     found: set[tuple[str, str, str]] = set()
     for name in ("data", "stable", "time", "dates", "lists", "given", "both", "synthetic", "large"):
         found |= set(of_hdf5("dataset", runs.folder / f"{name}.h5"))
@@ -327,6 +335,60 @@ def test_page_lists_exactly_what_is_written(written: set[tuple[str, str, str]]) 
     missing = "".join(f"\n{' '.join(each)}" for each in sorted(written - listed))
     unwritten = "".join(f"\n{' '.join(each)}" for each in sorted(listed - written - OF_GPUS - OF_ARCHIVES))
     assert not missing + unwritten, f"written, but not on the page: {missing}\non the page, but not written: {unwritten}"
+
+
+def names_in(value: Any, before: str = "") -> Iterator[str]:
+    """Yields the dotted names of the keys of JSON or YAML; those of a configuration in it are dotted from there."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        name = before if isinstance(value, list) else f"{before}{key}."
+        yield from () if isinstance(value, list) else (name[:-1],)
+        yield from names_in(each, "" if key == "config" else name)
+
+
+def names_of_file(path: Path) -> Iterator[str]:
+    """Yields the names of keys, fields, columns, arrays, attributes, tensors and inputs in a file."""
+    if path.suffix in (".yaml", ".json"):
+        yield from names_in(yaml.safe_load(path.read_text()))
+    elif path.suffix == ".jsonl":
+        for line in path.read_text().splitlines():
+            yield from names_in(json.loads(line))
+    elif path.suffix in (".csv", ".tsv"):
+        yield from re.split("[,\t]", path.read_text().partition("\n")[0])
+    elif path.suffix == ".safetensors":
+        content = path.read_bytes()
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        yield from (*header, *header["__metadata__"])
+    elif path.suffix == ".onnx":
+        content = path.read_bytes()  # The length is before each text.
+        found = re.finditer(rb"[a-z_]+", content)
+        yield from (each[0].decode() for each in found if each.start() and content[each.start() - 1] == len(each[0]))
+    elif path.suffix == ".h5":
+        with h5py.File(path, "r") as file:
+            places: list[tuple[str, Any]] = [("", file)]
+            file.visititems(lambda name, each: places.append((f"/{name}", each)))
+            for name, each in places:
+                yield from (name, *(f"{name}/@{attribute}" for attribute in each.attrs))
+            yield from names_in(yaml.safe_load(file.attrs.get("configuration", "{}")))
+
+
+def test_no_old_name_is_written(runs: Runs, written: set[tuple[str, str, str]]) -> None:
+    renames = runpy.run_path(str(PAGE.parents[1] / "tools" / "same_results" / "renames.py"))
+    assert written  # also lists and tables
+    for ending in ("safetensors", "onnx"):
+        runs.space.call("export", "runs/mult_vae/checkpoints/best.h5", "--output", f"model.{ending}", "--quiet")
+    found = {ending: set[str]() for ending in (".h5", ".jsonl", ".yaml", ".csv", ".tsv", ".safetensors", ".onnx")}
+    for path in runs.folder.glob("**/*"):
+        if path.is_file():
+            found.setdefault(path.suffix, set()).update(names_of_file(path))
+    assert {"/train/interaction_weights", "/@user_features", "evaluation.metrics"} <= found[".h5"]
+    assert {"interaction_weights", "user_features"} <= found[".onnx"] and all(found[ending] for ending in (".jsonl", ".csv"))
+    old = {
+        f"{name} in a file {ending}"
+        for ending, names in found.items()
+        for name in names
+        if renames["to_new_path"](name) != name or renames["to_new"](name) != name or name.rpartition(".")[2] in renames["NAMES"]
+    }
+    assert not old
 
 
 def test_dataset_by_hand_of_the_page_is_trained_and_tested(program: str, tmp_path: Path) -> None:
