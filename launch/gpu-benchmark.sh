@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# The parts of launch/gpu-check that measure time: speed, pytorch, million, runs, inverse and kernels. gpu-check sources this
-# file and defines step, missed, row, data, number and the settings.
+# The parts of launch/gpu-check that train with data of real size: speed, losses, million, kernels, pytorch, runs and inverse.
+# gpu-check sources this file and defines step, missed, row, lines, data, numbers, number and the settings.
 
 # value NAME FIELD FACTOR DIGITS: prints a field of the benchmark of the run NAME, multiplied by a factor.
 value() { number benchmark "$2" "$1" | awk -v factor="$3" -v digits="$4" '/[0-9]/ { printf "%.*f", digits, factor * $1 }'; }
@@ -8,11 +8,14 @@ value() { number benchmark "$2" "$1" | awk -v factor="$3" -v digits="$4" '/[0-9]
 # larger A B, ratio A B: print the larger number and the ratio; empty arguments count as 0.
 larger() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { print (a + 0 > b + 0 ? a : b) }'; }
 ratio() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (a > 0 && b > 0) printf "%.2f", a / b; else printf "-" }'; }
+# spread A B: prints the difference of two positive numbers in percent.
+spread() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%+.2f %%", 100 * (a / b - 1) }'; }
 
-# bench PART DATA PRECISION BATCH [SETTING...]: adds a row with the speed of training.
+# bench PART DATA PRECISION BATCH [SETTING...]: adds a row with the speed of training, with the difference from an earlier run
+# of the same, and below it the table of matrix products that the program printed, if any.
 declare -A rates=()
 bench() {
-  local name="bench-$2-$3-$4" settings=() setting phase time phases='' rate check="$3, batch $4"
+  local name="bench-$2-$3-$4" settings=() setting phase time phases='' rate check="$3, batch $4" before=${rates[$3-$4]:-}
   for setting in "train.precision=$3" "train.batch_size=$4" train.epochs=100 benchmark.seconds=1.5 \
     benchmark.warm_up_seconds=0.3 benchmark.evaluate=false "name=$name" "${@:5}"; do settings+=(--set "$setting"); done
   if ! step "$name" 120 "${on_gpu[@]}" "${settings[@]}" "$work/$2.yaml" --benchmark; then
@@ -21,14 +24,15 @@ bench() {
   fi
   rate=$(value "$name" users_per_second 1 0)
   if [ -z "$rate" ]; then row "$1" "$check" FAILED "no results, see $name.log"; return; fi
-  if [ "$1" = speed ]; then rates[$3-$4]=$(larger "$rate" "${rates[$3-$4]:-}"); fi
+  rates[$3-$4]=$(larger "$rate" "$before")
   for phase in input forward loss backward all_reduce optimizer; do
     time=$(value "$name" "phase_seconds.$phase" 1000 3)
     if [ -n "$time" ]; then phases="$phases${phases:+, }${phase/_/-} $time"; fi
   done
   row "$1" "$check" ok "$rate users/s, step $(value "$name" step_seconds 1000 3) ms ($phases), dense" \
     "$(value "$name" gemm_share 100 0) %, memory $(value "$name" memory_share 100 0) %," \
-    "$(value "$name" peak_device_bytes 9.5367431640625e-7 0) MiB"
+    "$(value "$name" peak_device_bytes 9.5367431640625e-7 0) MiB${before:+; $(spread "$rate" "$before") from the run before}"
+  if grep -q '^  product ' "$work/logs/$name.log"; then grep '^  product ' "$work/logs/$name.log" | lines; fi
   if [ -n "$(value "$name" evaluation_users 1 0)" ]; then
     row "$1" 'full ranking' ok "$(value "$name" evaluation_users 1 0) users in $(value "$name" evaluation_seconds 1000 1) ms"
   fi
@@ -44,7 +48,51 @@ part_speed() {
   bench speed ml20m bf16 500 benchmark.evaluate=true
 }
 
-part_million() { if data million million; then bench million million bf16 4096; fi; }
+# losses NAME PRECISION [SETTING...]: trains two epochs of million-items. The learning rate keeps hidden units from
+# saturating, so that rounding hardly changes the losses.
+losses() {
+  local settings=() setting
+  for setting in "name=$1" "data.file=$work/million.h5" "run.directory=$work/runs" "train.precision=$2" train.epochs=2 \
+    train.optimizer.learning_rate=2e-3 run.checkpoint_every=never "${@:3}"; do settings+=(--set "$setting"); done
+  step "$1" 120 "${on_gpu[@]}" "${settings[@]}" "$root/configs/million-items.yaml" --train
+}
+
+# losses_row CHECK NAME [EXPECTED...]: adds a row on whether the losses of the epochs are the expected ones, within 0.1, or
+# fall if none are given.
+losses_row() {
+  local detail result=ok
+  if [ -e "$work/$2.missed" ]; then missed losses "$1" "$2"; return; fi
+  detail=$(numbers epoch loss "$2" | awk -v expected="${*:3}" '
+    BEGIN { none = split(expected, of_epoch) == 0 }
+    {
+      printf "%s%.3f", NR == 1 ? "" : ", ", $1
+      if (none) { if (!($1 > 0) || (NR > 1 && !($1 < before))) bad = 1 }
+      else if (!($1 >= of_epoch[NR] - 0.1 && $1 <= of_epoch[NR] + 0.1)) bad = 1
+      before = $1
+    }
+    END {
+      printf " after %d epochs%s", NR, none ? ", compared with nothing" : ", expected " of_epoch[1] ", " of_epoch[2] " within 0.1"
+      exit bad || NR != 2
+    }') || result=FAILED
+  row losses "$1" "$result" "$detail"
+}
+
+# The expected losses are those of the CPU in fp32.
+part_losses() {
+  local precision
+  data losses million || return
+  for precision in bf16 fp32 bf16x3 tf32; do losses "losses-$precision" "$precision" & done
+  losses losses-seed bf16 train.seed=2 &
+  wait
+  for precision in bf16 fp32 bf16x3 tf32; do losses_row "$precision, a million items" "losses-$precision" 591.02 543.85; done
+  losses_row 'bf16, another seed' losses-seed
+}
+
+part_million() {
+  data million million || return
+  bench million million bf16 4096
+  bench million million bf16 4096
+}
 
 part_pytorch() {
   local python=${VAECF_PYTHON:-python3} baseline=$root/tools/baselines/torch_multvae.py why batch variant best theirs name
@@ -112,55 +160,31 @@ part_inverse() {
     "$(number solve evaluation_seconds ease) s"
 }
 
-# Times the kernels of one step. Two counters need one pass, and caches are not flushed, so kernels run as in training.
+# kernels DATA ITEMS INTERACTIONS BATCH CHECK: adds the launches of one step. Two counters need one pass, and caches are not
+# flushed, so kernels run as in training. The launches that are skipped are mostly those of the first step, which tries
+# algorithms of products.
+kernels() {
+  local name=ncu-$1-$4 found
+  if ! step "$name" 120 ncu --target-processes all --clock-control none --cache-control none --launch-skip 1500 \
+    --launch-count 160 --csv --page raw --print-units base --kernel-name-base demangled \
+    --metrics gpu__time_duration.sum,dram__bytes.sum --log-file "$work/logs/$name.csv" "${on_gpu[@]}" \
+    --set train.precision=bf16 --set "train.batch_size=$4" --set train.last_batch=drop --set backend.cuda_graph=false \
+    --set train.epochs=100 --set benchmark.seconds=1 --set benchmark.warm_up_seconds=0 --set benchmark.evaluate=false \
+    "$work/$1.yaml" --benchmark; then
+    missed kernels "$5" "$name"
+  elif found=$(awk -v items="$2" -v interactions="$3" -v graph_us="$(value "bench-$1-bf16-$4" step_seconds 1e6 0)" \
+    -v title="$5" -v below="$work/below" -f "$root/launch/gpu-kernels.awk" "$work/logs/$name.csv"); then
+    row kernels "$5" ok "${found%%$'\n'*}"
+    lines <<<"${found#*$'\n'}"
+  else
+    row kernels "$5" FAILED "no whole step in $name.csv"
+  fi
+}
 part_kernels() {
-  local batch name detail
   if ! command -v ncu >/dev/null 2>&1; then row kernels 'all' 'left out' 'no ncu in PATH or CUDA_HOME'; return; fi
-  data kernels ml20m || return
-  for batch in 500 24576; do
-    name=ncu-$batch
-    if ! step "$name" 120 ncu --target-processes all --clock-control none --cache-control none --launch-skip 1000 \
-      --launch-count 160 --csv --page raw --print-units base --kernel-name-base demangled \
-      --metrics gpu__time_duration.sum,dram__bytes.sum --log-file "$work/logs/$name.csv" "${on_gpu[@]}" \
-      --set train.precision=bf16 --set "train.batch_size=$batch" --set backend.cuda_graph=false --set train.epochs=1 \
-      --set benchmark.seconds=1 --set benchmark.warm_up_seconds=0 --set benchmark.evaluate=false "$work/ml20m.yaml" \
-      --benchmark; then
-      missed kernels "batch $batch" "$name"
-      continue
-    fi
-    if detail=$(awk -F '","' '
-      !/^"/ { next }
-      { gsub(/^"|"$/, "") }
-      !name {
-        for (i = 1; i <= NF; ++i) {
-          if ($i == "Kernel Name") name = i
-          if ($i ~ /^gpu__time_duration.*sum$/) time = i
-          if ($i ~ /^dram__bytes.*sum$/) bytes = i
-        }
-        next
-      }
-      $name ~ /BeginStep/ && ++steps > 1 { exit }
-      steps {
-        kernel = $name
-        gsub(/<unnamed>::|\(anonymous namespace\)::|[A-Za-z_0-9]+::/, "", kernel)
-        sub(/.*run_body<|^void /, "", kernel)
-        sub(/[<>(,].*/, "", kernel)
-        gsub(/,/, "", $time); gsub(/,/, "", $bytes)
-        us[kernel] += $time / 1000; total += $time / 1000; mb[kernel] += $bytes / 1e6; ++launches
-      }
-      END {
-        if (!launches) exit 1
-        printf "%d launches a step, %.0f us", launches, total
-        for (n = 0; n < 10; ++n) {
-          longest = ""
-          for (kernel in us) if (longest == "" || us[kernel] > us[longest]) longest = kernel
-          if (longest == "") break
-          printf "; %s %.0f us %.0f MB", longest, us[longest], mb[longest]
-          delete us[longest]
-        }}' "$work/logs/$name.csv"); then
-      row kernels "batch $batch" ok "$detail"
-    else
-      row kernels "batch $batch" FAILED "no kernel in $name.csv"
-    fi
-  done
+  if data kernels ml20m; then
+    kernels ml20m 20108 73 500 'batch 500'
+    kernels ml20m 20108 73 24576 'batch 24576'
+  fi
+  if data kernels million; then kernels million 1000000 49 4096 'a million items, batch 4096'; fi
 }
