@@ -209,6 +209,7 @@ def test_chosen_value_at_the_edge_of_its_list_is_named(workspace: Workspace, tmp
     end = ["smallest of its list; try smaller", "largest of its list; try larger"][chosen - 1]
     assert f"The chosen l2 of ease, {[50, 200][chosen - 1]}, is the {end} values. " in Page(text).words
     assert text.count('class="best">50<') == (chosen == 1)
+    assert ">all<" in text and ">20<" not in text
     for key, value, tried, expected in (
         ("l2", 100, [100, 300, 500], "smallest"),
         ("l2", 300, [100, 300, 500], ""),

@@ -40,8 +40,9 @@ def solutions_table(runs: Sequence[Run]) -> str:
         chosen = run.last("end").get("best_solution")
         for number_of, solution in run.solutions.reindex(columns=head).iterrows():
             best = len(run.solutions) > 1 and number_of == chosen
-            rows.append([name, *(page.cell(number(float(solution[key])), "best" if best else "") for key in head)])
-            for key in parameters if best else []:
+            values = {key: value if isinstance(value, str) else float(value) for key, value in solution.items()}
+            rows.append([name, *(page.cell(number(values[key]), "best" if best else "") for key in head)])
+            for key in [key for key in parameters if best and not isinstance(values[key], str)]:
                 end = at_edge(key, float(solution[key]), [float(value) for value in run.solutions.get(key, [])])
                 if end:
                     words += f"The chosen {key} of {name}, {solution[key]:g}, is the {end} of its list; "

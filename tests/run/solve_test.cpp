@@ -124,8 +124,8 @@ TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
     EXPECT_EQ(solutions[s].at("settings").at("dropout"), 0.3);
     EXPECT_EQ(solutions[s].at("settings").at("relax"), s % 2 == 0 ? 0.0 : 0.4);
     EXPECT_EQ(solutions[s].at("settings").at("kept_weight"), 0.0);
-    EXPECT_TRUE(solutions[s].at("settings").contains("neighbors") &&
-                solutions[s].contains("evaluation_seconds"));
+    EXPECT_EQ(solutions[s].at("settings").at("neighbors"), "all");
+    EXPECT_TRUE(solutions[s].contains("evaluation_seconds"));
   }
   const Tensors weights = tensors_in(options_.best_checkpoint());
   options_.model.ease = {.l2 = {of_best<double>("l2")},

@@ -18,6 +18,9 @@ namespace {
 const std::vector<double> usual_l2 = {30.0, 100.0, 300.0, 500.0, 1000.0};
 constexpr double usual_single_l2 = 500.0;
 
+/// The value of neighbors, in configurations, events and checkpoints, without neighborhoods.
+const std::string all_items = "all";
+
 bool has_value(const std::vector<double>& values) {
   return std::ranges::any_of(values, [](double value) { return value != 0.0; });
 }
@@ -52,7 +55,8 @@ class EaseSolutions final : public Search {
   Values values(std::int64_t n) const override {
     Values all;
     for (const auto& [name, value] : values_[n].named()) all.emplace_back(name, value);
-    all.emplace_back("neighbors", values_[n].neighbors);
+    const std::int64_t neighbors = values_[n].neighbors;
+    all.emplace_back("neighbors", neighbors == 0 ? io::Attribute(all_items) : io::Attribute(neighbors));
     return all;
   }
 
@@ -99,7 +103,7 @@ class EaseKind final : public SolvedKind {
              make_key<EaseOptions>(
                  "neighbors", &EaseOptions::neighbors, at_least(1),
                  "EASE: number of neighbors of an item, solved separately for each item; all: all items, solved together"),
-             "all", std::int64_t{0}, &EaseOptions::neighbors)});
+             all_items.c_str(), std::int64_t{0}, &EaseOptions::neighbors)});
   }
 
   void resolve(ModelOptions& options, const IsSet& is_set) const override {
@@ -169,13 +173,11 @@ class EaseKind final : public SolvedKind {
   }
 
   std::string title(const io::Attributes& attributes) const override {
-    const auto value = [&](const char* name) {
-      const auto found = attributes.find(name);  // older checkpoints have no weight of features
-      return found == attributes.end() ? 0.0 : std::get<double>(found->second);
-    };
+    const auto value = [&](const char* name) { return std::get<double>(attributes.at(name)); };
+    const auto* const neighbors = std::get_if<std::int64_t>(&attributes.at("neighbors"));
     return ease_title({.l2 = value("l2"),
                        .dropout = value("dropout"),
-                       .neighbors = std::get<std::int64_t>(attributes.at("neighbors")),
+                       .neighbors = neighbors == nullptr ? 0 : *neighbors,
                        .user_power = value("user_power"),
                        .relax = value("relax"),
                        .kept_weight = value("kept_weight"),
