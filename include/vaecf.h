@@ -45,7 +45,7 @@ typedef struct {
  * from zero. */
 typedef struct {
   size_t size;                  /* sizeof(vaecf_request) */
-  vaecf_rows histories;         /* (users, items); values are weights, for a model trained with weights only */
+  vaecf_rows histories;         /* (users, items); values are weights, for a model trained with interaction weights only */
   vaecf_rows user_features;     /* (users, user features), or no rows */
   vaecf_rows exclude_of_user;   /* (users, items): never recommended to the user; or no rows */
   const vaecf_columns *include; /* the only items to recommend; NULL: all but new items */

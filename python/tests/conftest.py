@@ -51,7 +51,7 @@ MODELS = {name: [f"model.type={name}", *SETTINGS.get(name, [])] for name in TYPE
     "mult_vae_features": ["data.file=features.h5"],
     "recvae_features": ["data.file=features.h5", "model.type=recvae"],
 }
-# A network, a linear model, and dense and sparse solutions: each reads the weights of interactions in another way.
+# A network, a linear model, and dense and sparse solutions: each reads the interaction weights in another way.
 WEIGHTED = ["mult_vae", "elsa", "ease", "ease_k", "item_knn"]
 MODELS |= {f"{name}_weighted": ["data.file=weighted.h5", *MODELS[name]] for name in WEIGHTED}
 
@@ -98,7 +98,7 @@ class Workspace:
 
 
 def make_weighted(path: Path) -> None:
-    """Adds weights of interactions to a dataset, those of play counts with data.prepare.interaction_weights: log1p."""
+    """Adds interaction weights to a dataset, those of play counts with data.prepare.interaction_weights: log1p."""
     random = np.random.default_rng(5)
     with h5py.File(path, "r+") as file:
         for name in ("train", "validation/fold_in", "test/fold_in"):

@@ -272,7 +272,7 @@ def test_table_without_play_counts_is_a_warning_for_a_model_with_weights(
 ) -> None:
     model = vaecf.Run(workspace.folder / "runs" / "ease_weighted").model()
     columns = {"user": "uid", "item": "track"}
-    with pytest.warns(UserWarning, match="trained with weights .log1p.; name the column .* by rating="):
+    with pytest.warns(UserWarning, match="trained with interaction weights .log1p.; name the column .* by rating="):
         same = model.recommend(events, **columns)
     pd.testing.assert_frame_equal(same, model.recommend(events.assign(n=3), rating="n", **columns))
     for value, message in (("two", "line 0 of the table has n two"), (None, "line 0"), (0, "n must be .* above 0")):
@@ -280,7 +280,7 @@ def test_table_without_play_counts_is_a_warning_for_a_model_with_weights(
             model.recommend(events.assign(n=value), rating="n", **columns)
     with pytest.raises(vaecf.InputError, match="rating is for tables"):
         model.recommend(np.ones((1, model.n_items)), rating="n")
-    with pytest.raises(vaecf.InputError, match="without weights of interactions; omit n"):
+    with pytest.raises(vaecf.InputError, match="without interaction weights; omit n"):
         vaecf.Run(workspace.folder / "runs" / "ease").model().recommend(events.assign(n=3), rating="n", **columns)
 
 

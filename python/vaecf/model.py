@@ -53,7 +53,7 @@ class Model:
             self.n_new_items = int(self.attributes.get("new_items", 0))
             """The number of items without train users, the last ones, which recommend() leaves out."""
             self.interaction_weights = str(self.attributes.get("interaction_weights", ""))
-            """data.prepare.interaction_weights of the dataset, if the model was trained with weights of interactions; else empty."""
+            """data.prepare.interaction_weights of the dataset, if the model was trained with interaction weights; else empty."""
             self.epoch = int(self.attributes["epoch"])
             self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})
             self.item_id = read_values(file, "items/id")
@@ -82,8 +82,8 @@ class Model:
     ) -> ItemMatrix:
         """Returns the matrix (users, items) of lists of item ids.
 
-        Ids are those of the source, as numbers or texts. `values`: for a model trained with weights, the play counts or
-        ratings of these items, in lists like those of `users`; those of a repeated item are added. They become weights
+        Ids are those of the source, as numbers or texts. `values`: for a model trained with interaction weights, the play counts
+        or ratings of these items, in lists like those of `users`; those of a repeated item are added. They become weights
         as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. `unknown`:
         skip ids that the model does not know, with a warning that counts them, or raise an InputError. Throws InputError
         if the values do not fit the items or the model.
@@ -105,7 +105,7 @@ class Model:
     def _weights_of(self, rows: sp.csr_matrix, name: str) -> Array:
         """Returns the weights of the values of `rows`, in the order of its data. `name`: that of the values for messages."""
         if not self.interaction_weights:
-            raise InputError(f"{self.path}: the model was trained without weights of interactions; omit {name}")
+            raise InputError(f"{self.path}: the model was trained without interaction weights; omit {name}")
         if not (np.isfinite(rows.data) & (rows.data > 0)).all():
             raise InputError(f"{name} must be finite and above 0")
         weights = np.log1p(rows.data) if self.interaction_weights == "log1p" else rows.data
@@ -165,8 +165,8 @@ class Model:
         """Returns the scores (users, items), float32, in the order of the columns.
 
         `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. It is its
-        weight for a model trained with weights, and counts as 1 for others. Matrices of a Dataset must have the items
-        of the model; those of SciPy and NumPy have its columns. `user_features`: matrix
+        weight for a model trained with interaction weights, and counts as 1 for others. Matrices of a Dataset must have
+        the items of the model; those of SciPy and NumPy have its columns. `user_features`: matrix
         (users, features) for a model that was trained with features; without it, users have none. A user with neither
         items nor features has the score nan for all items. Throws InputError for other items or another number of
         columns.
@@ -209,8 +209,8 @@ class Model:
 
         `histories` and `user_features` are as for score(), or `histories` is a table of pandas, Polars or PyArrow with a line
         per user and item, whose columns `user` and `item` name; `user_features` is then a matrix, or a table of users with
-        the column `user`, as for user_features_of(). `rating`: for a model trained with weights, the column of play counts or
-        ratings, which become weights as in training; those of an item with several lines are combined by the model's
+        the column `user`, as for user_features_of(). `rating`: for a model trained with interaction weights, the column of play
+        counts or ratings, which become weights as in training; those of an item with several lines are combined by the model's
         data.prepare.duplicates. Without it all items weigh 1, with a warning. `users`: the ids for the column user of a matrix;
         default: row numbers. `only`: the ids of the users to recommend to, in this order. Items of the history are left
         out unless `keep_seen`. A user with neither items nor features gets the items with the most train users, with
@@ -250,7 +250,7 @@ class Model:
                 histories.data = self._weights_of(histories, str(rating))
             elif self.interaction_weights:
                 warnings.warn(
-                    f"all items weigh the same, but the model was trained with weights ({self.interaction_weights}); "
+                    f"all items weigh the same, but the model was trained with interaction weights ({self.interaction_weights}); "
                     "name the column of play counts or ratings by rating=",
                     stacklevel=2,
                 )
@@ -392,5 +392,5 @@ def _as_rows(matrix: Any, columns: int, name: str, weighted: bool) -> sp.csr_mat
     rows.eliminate_zeros()
     rows.data = rows.data.astype(np.float32) if weighted else np.ones(rows.nnz, np.float32)
     if not (np.isfinite(rows.data) & (rows.data > 0)).all():
-        raise InputError(f"{name} must have finite weights above 0, since the model was trained with weights")
+        raise InputError(f"{name} must have finite weights above 0, since the model was trained with interaction weights")
     return rows

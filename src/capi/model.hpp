@@ -28,7 +28,7 @@ class Model {
   std::int64_t items() const { return recommender_->items(); }
   /// Returns the number of the last items that have no train event.
   std::int64_t new_items() const { return new_items_; }
-  /// Returns whether the model was trained with weights of interactions.
+  /// Returns whether the model was trained with interaction weights.
   bool weighted() const { return weighted_; }
   /// Returns whether the device computes in fp32, as reasons require.
   bool explains() const { return explains_; }

@@ -142,7 +142,7 @@ void StartPoint::load_weights(training::Trainer& trainer) {
     const bool weighted = file.attributes().contains("interaction_weights");
     if (weighted != dataset_.weighted()) {
       context_.log.warn(
-          "{} was trained {} weights of interactions, but {} has {}; metrics of the first epochs may be low, since the scale of the input has changed",
+          "{} was trained {} interaction weights, but {} has {}; metrics of the first epochs may be low, since the scale of the input has changed",
           path_, weighted ? "with" : "without", dataset_.path(), weighted ? "none" : "them");
     }
     const KnownUsers known = find_known_users(file, dataset_);

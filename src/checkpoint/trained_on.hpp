@@ -12,8 +12,8 @@ namespace vaecf::checkpoint {
 /// Returns a text among the attributes of the dataset; empty if there is none.
 std::string text_of(const io::DatasetFile& dataset, const char* name);
 
-/// Returns how the weights of interactions in the dataset were made from values: its attribute `weights`,
-/// else "rating"; empty if it has no weights.
+/// Returns how the interaction weights in the dataset were made from values: its attribute
+/// `interaction_weights`, else "rating"; empty if it has no weights.
 std::string weights_of(const io::DatasetFile& dataset);
 
 /// Throws InputError unless the model of the checkpoint has the same user features as the model of

@@ -135,7 +135,7 @@ std::vector<Key> all_keys() {
           "null", data::PrepareOptions::no_minimum,
           [](auto& config) -> auto& { return config.prepare.min_rating; }),
       KEY("data.prepare.interaction_weights", prepare.weights,
-          "weights of interactions: null (all are 1), the rating v after duplicates, or log1p, log(1 + v); divided by the mean of the user"),
+          "interaction weights: null (all are 1), the rating v after duplicates, or log1p, log(1 + v); divided by the mean of the user"),
       KEY("data.prepare.min_user_items", prepare.min_user_items, at_least(0),
           "minimum number of items of a user, applied after min_item_users"),
       KEY("data.prepare.min_item_users", prepare.min_item_users, at_least(0),

@@ -15,7 +15,7 @@
 namespace vaecf::models {
 
 /// Adds the nodes and weights of a model to an ONNX graph, whose inputs are "items", "interaction_weights" if
-/// the dataset has weights of interactions, and "user_features" if the model has features.
+/// the dataset has interaction weights, and "user_features" if the model has features.
 class OnnxGraph {
  public:
   /// Both must outlive this object.
@@ -27,8 +27,8 @@ class OnnxGraph {
   void add_weights(const std::string& layer, const std::string& part, std::int64_t columns = 0,
                    std::function<void(std::span<float> row)> change = nullptr);
   void add_constant(const std::string& name, float value);
-  /// Adds the values x (B, N) of the elements of `input`: 1, or for items of a model with weights the weight;
-  /// 0 for padding. Returns their name.
+  /// Adds the values x (B, N) of the elements of `input`: 1, or for items of a model with interaction weights
+  /// the weight; 0 for padding. Returns their name.
   std::string add_values(const std::string& input);
   /// Adds the product x @ table for users x: the weighted sum of the rows of LAYER.TABLE, which is added too,
   /// that `input` lists. If `normalized` is set, the sum is divided by the norm of x. Returns the name of the

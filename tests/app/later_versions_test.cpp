@@ -45,7 +45,7 @@ TEST_F(LaterVersions, ModelsThatComputeSomethingElseAreRefused) {
   const std::string configuration = std::get<std::string>(file.attributes().at("configuration"));
   const std::vector<std::tuple<std::string, io::Attributes, std::string>> unknown = {
       {"model.layer_norm: true\n", {}, "model.layer_norm is not a key"},
-      {"", {{"interaction_weights", std::string("sigmoid")}}, "its weights of interactions are sigmoid"},
+      {"", {{"interaction_weights", std::string("sigmoid")}}, "its interaction weights are sigmoid"},
       {"", {{"requires", std::string("soft targets")}}, "requires a program that knows soft targets"}};
   for (const auto& [text, attributes, message] : unknown) {
     write(text, attributes);

@@ -192,9 +192,9 @@ TEST_F(StartFrom, WarnsIfOneOfTheDatasetsHasNoWeights) {
       });
       const std::string text = ::testing::internal::GetCapturedStderr();
       const std::string warning =
-          before ? "was trained with weights of interactions, but " + file("new.h5") + " has none"
-                 : "was trained without weights of interactions, but " + file("new.h5") + " has them";
-      EXPECT_EQ(text.find("weights of interactions") != std::string::npos, before != now) << text;
+          before ? "was trained with interaction weights, but " + file("new.h5") + " has none"
+                 : "was trained without interaction weights, but " + file("new.h5") + " has them";
+      EXPECT_EQ(text.find("interaction weights") != std::string::npos, before != now) << text;
       EXPECT_EQ(text.find(warning) != std::string::npos, before != now) << text;
     }
     std::filesystem::remove_all(folder("old"));

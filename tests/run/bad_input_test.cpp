@@ -102,7 +102,7 @@ TEST_F(BadInput, AutoencoderWithOutputsBelowOneOnADatasetWithWeightsThrows) {
     };
   };
   for (const int ranks : {1, 3}) {
-    expect_refusal("predicts probabilities between 0 and 1, but " + weighted + " has weights of interactions",
+    expect_refusal("predicts probabilities between 0 and 1, but " + weighted + " has interaction weights",
                    change(device::Loss::squared, weighted), ranks);
     expect_refusal("", change(device::Loss::multinomial, weighted), ranks);
     expect_refusal("", change(device::Loss::squared, options_.data.file), ranks);

@@ -10,7 +10,7 @@
 
 namespace vaecf::data {
 
-/// Weights of interactions: all 1, or v or log(1 + v) of the rating v of the user and item.
+/// Interaction weights: all 1, or v or log(1 + v) of the rating v of the user and item.
 enum class WeightRule { none, rating, log1p };
 
 /// Returns the weight of `rating`, before the division by the mean of the user's row. It is valid if it is
@@ -19,7 +19,7 @@ inline double weight_of(WeightRule rule, double rating) {
   if (rule == WeightRule::none) return 1.0;
   return rule == WeightRule::log1p ? std::log1p(rating) : rating;
 }
-/// Returns whether `weight` may be the weight of an interaction. NaN, the logarithm of a rating below -1, is
+/// Returns whether `weight` may be an interaction weight. NaN, the logarithm of a rating below -1, is
 /// none.
 inline bool is_weight(double weight) {
   return weight > 0.0 && weight <= std::numeric_limits<double>::max();

@@ -65,7 +65,7 @@ class DatasetFile {
   /// Returns the number of items without a train event that are known by their features only. They are the
   /// last items. Rows of "train" with such an item are refused.
   std::int64_t new_items() const;
-  /// Returns whether "train" and both "fold_in" have weights of interactions.
+  /// Returns whether "train" and both "fold_in" have interaction weights.
   bool weighted() const;
   std::int64_t rows(const std::string& matrix) const;  ///< 0 if the matrix is absent
   std::int64_t entries(const std::string& matrix) const;

@@ -13,7 +13,7 @@
 
 namespace vaecf::app {
 
-/// The rules for weights of interactions in the input of a model that was trained with weights.
+/// The rules for interaction weights in the input of a model that was trained with interaction weights.
 struct InputWeights {
   data::WeightRule transformation = data::WeightRule::rating;
   data::DuplicateRule duplicates =

@@ -95,7 +95,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
   command
       .add_option(
           "--interaction-weight-column", arguments.weight_column,
-          "column of --input with play counts or ratings, by name or by index from 0, for a model trained with weights; default: that of the ratings in data.source")
+          "column of --input with play counts or ratings, by name or by index from 0, for a model trained with interaction weights; default: that of the ratings in data.source")
       ->type_name("NAME")
       ->needs(input);
   auto* users =

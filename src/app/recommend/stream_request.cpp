@@ -64,7 +64,7 @@ void read_items(const io::Json& items, const StreamFields& fields, StreamRequest
     }
     if (has_value && !fields.weights) {
       throw InputError(
-          "items: the model was trained without weights of interactions, so that items have no values");
+          "items: the model was trained without interaction weights, so that items have no values");
     }
     const double weight = has_value ? data::weight_of(*fields.weights, entry[1].get<double>()) : 1.0;
     if (!data::is_weight(weight))

@@ -19,7 +19,7 @@ namespace vaecf::app {
 struct StreamFields {
   const ItemNames& items;
   data::FeatureHashing features = {};            ///< of users; without columns if the model has none
-  std::optional<data::WeightRule> weights = {};  ///< of a model that was trained with weights
+  std::optional<data::WeightRule> weights = {};  ///< of a model that was trained with interaction weights
   std::int64_t max_reasons = 0;                  ///< 0: the program was started without --reasons
 };
 

@@ -153,8 +153,8 @@ Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& tabl
   return rows;
 }
 
-/// Reads the histories in --input, with weights if the model was trained with weights. Throws InputError if
-/// it was not, and --interaction-weight-column is set.
+/// Reads the histories in --input, with weights if the model was trained with interaction weights. Throws
+/// InputError if it was not, and --interaction-weight-column is set.
 Histories read_input(const RecommendArguments& arguments, const data::SourceOptions& source,
                      const io::CheckpointFile& checkpoint, const ItemNames& names, Log& log,
                      data::DuplicateRule duplicates) {
@@ -162,7 +162,7 @@ Histories read_input(const RecommendArguments& arguments, const data::SourceOpti
   if (!checkpoint.attributes().contains("interaction_weights")) {
     if (arguments.weight_column.empty()) return read_histories(input, source, names);
     throw InputError(format(
-        "--interaction-weight-column {}: {} was trained without weights of interactions, and counts every item the same; omit --interaction-weight-column, or set data.prepare.interaction_weights, prepare and train again",
+        "--interaction-weight-column {}: {} was trained without interaction weights, and counts every item the same; omit --interaction-weight-column, or set data.prepare.interaction_weights, prepare and train again",
         excerpt(arguments.weight_column), checkpoint.path()));
   }
   const auto made = checkpoint.attribute<std::string>("interaction_weights");
@@ -170,7 +170,7 @@ Histories read_input(const RecommendArguments& arguments, const data::SourceOpti
   Histories histories = read_histories(input, source, names, &weights);
   if (histories.weights.empty()) {
     log.warn(
-        "{}: has no column of weights, so that all items of a user weigh the same, but the model was trained with weights ({}); name a column with --interaction-weight-column",
+        "{}: has no column of weights, so that all items of a user weigh the same, but the model was trained with interaction weights ({}); name a column with --interaction-weight-column",
         input, excerpt(made));
   } else {
     log.info("{}: weights are those of column {} ({})", input, histories.weights, excerpt(made));

@@ -21,7 +21,7 @@ T optional_attribute(const io::CheckpointFile& checkpoint, const char* name) {
   return checkpoint.attributes().contains(name) ? checkpoint.attribute<T>(name) : T();
 }
 
-/// Returns how values become the weights of the interactions that the model was trained with. A dataset made
+/// Returns how values become the interaction weights that the model was trained with. A dataset made
 /// by hand may have other weights; values are then taken as ratings.
 data::WeightRule weight_rule_of(const io::CheckpointFile& checkpoint);
 

@@ -15,7 +15,7 @@ WeightRule stored_weight_rule(const std::string& path, const std::string& name) 
   const std::optional<WeightRule> rule = parse_enum<WeightRule>(name);
   if (rule && *rule != WeightRule::none) return *rule;
   throw InputError(format(
-      "{}: its weights of interactions are {}, which this version does not know; they must be rating or log1p",
+      "{}: its interaction weights are {}, which this version does not know; they must be rating or log1p",
       path, excerpt(name)));
 }
 

@@ -81,7 +81,7 @@ void StoredMatrix::check_data(std::int64_t begin, std::int64_t end) const {
     const auto other = std::ranges::find_if(values, [](double value) { return value != 1.0; });
     if (other == values.end()) continue;
     file_->refuse(format(
-        "{} entry {} is {}, but must be 1: weights of interactions are stored as `interaction_weights`, not as `data`",
+        "{} entry {} is {}, but must be 1: interaction weights are stored as `interaction_weights`, not as `data`",
         data_->name, begin + (other - values.begin()), *other));
   }
 }

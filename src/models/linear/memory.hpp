@@ -8,7 +8,7 @@
 namespace vaecf::models {
 
 /// Returns the bytes of the train users of a rank that solves a model: all of them twice, by users and by
-/// items, and as much again if `features` of items are more rows of a copy. Weights of interactions take as
+/// items, and as much again if `features` of items are more rows of a copy. Interaction weights take as
 /// much as the numbers of their users or items.
 double interaction_bytes(const io::DatasetFile& dataset, bool features);
 

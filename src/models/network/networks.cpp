@@ -80,7 +80,7 @@ class AutoencoderKind final : public LayeredKind {
   void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {
     if (!dataset.weighted() || options.autoencoder.loss != device::Loss::squared) return;
     throw InputError(format(
-        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.interaction_weights: null",
+        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has interaction weights, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.interaction_weights: null",
         name(), dataset.path()));
   }
 

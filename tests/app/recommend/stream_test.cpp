@@ -67,7 +67,7 @@ TEST_F(Stream, BadLinesGetAnErrorAndTheStreamGoesOn) {
       {R"({"user":{"a":1}})", "user: must be a string or an integer"},
       {R"({"user":1.5})", "user: must be a string or an integer"},
       {R"({"items":[true]})", "an id must be a string or an integer, got true"},
-      {R"({"items":[[1,2]]})", "trained without weights of interactions"},
+      {R"({"items":[[1,2]]})", "trained without interaction weights"},
       {R"({"k":0})", "k: must be an integer between 1 and"},
       {R"({"k":1e3})", "k: must be an integer"},
       {R"({"keep_seen":1})", "keep_seen: must be true or false"},

@@ -85,9 +85,10 @@ TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsers) {
     expect_same_lists(workspace.succeed(input + "--interaction-weight-column 2 --quiet", 3).out, expected,
                       model);
     const Result ones = workspace.succeed(input);
-    expect_in(ones.err,
-              {"plays.csv: has no column of weights, so that all items of a user weigh the same, but the "
-               "model was trained with weights (log1p); name a column with --interaction-weight-column"});
+    expect_in(
+        ones.err,
+        {"plays.csv: has no column of weights, so that all items of a user weigh the same, but the "
+         "model was trained with interaction weights (log1p); name a column with --interaction-weight-column"});
     EXPECT_NE(ones.out, weighted.out);
   }
 }
@@ -175,7 +176,7 @@ TEST_F(Weights, ModelWithoutWeightsReadsNone) {
                   "weight"),
             0);
   workspace.refuse(command + "--interaction-weight-column rating",
-                   "best.h5 was trained without weights of interactions, and counts every item the same");
+                   "best.h5 was trained without interaction weights, and counts every item the same");
   workspace.refuse("recommend small.yaml --interaction-weight-column rating",
                    "--interaction-weight-column requires --input");
 }
