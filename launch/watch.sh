@@ -62,7 +62,8 @@ final_status() {
   return 1
 }
 
-# The messages by which ranks end a run: those of the watchdog, and those of errors.
+# The messages by which ranks end a run: those of the watchdog, and those of errors. They are read besides the events `failed`, which
+# cannot be written to a full or lost disk, nor before the log of a new run exists.
 end_message='rank [0-9]+ on [^ ]+ has .*\. The run ends, because|rank [0-9]+ on [^ ]+, in [a-z]+, step [0-9]+: '
 end_message+='|rank [0-9]+: .* failed: .* \(on [^ ]+, in [a-z]+, step [0-9]+\)$'
 seconds_after_failure=$(number_of VAECF_SECONDS_AFTER_FAILURE 30) || exit
