@@ -47,6 +47,7 @@ class BenchmarkRun {
     measure_phases(std::min(result_.steps, steps_by_phase));
     if (run_.options.benchmark.evaluate) measure_evaluation();
     result_.comm_volume = trainer_.facts().comm_volume;
+    result_.products = run_.device.facts().products;
     result_.peak_memory_mib = slowest(peak_memory_mib());
     result_.peak_device_mib = slowest(static_cast<double>(run_.device.facts().peak_bytes) / bytes_per_mib);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / bytes_per_mib);
@@ -364,6 +365,7 @@ std::string to_table(const BenchmarkResult& result) {
   if (result.peak_device_mib > 0.0)
     table += line("peak GPU memory", result.peak_device_mib, 0, "MiB per rank");
   table += line("data in memory", result.data_memory_mib, 0, "MiB per rank");
+  for (const std::string& product : result.products) table += format("  product {}\n", product);
   return table;
 }
 

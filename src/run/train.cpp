@@ -205,6 +205,9 @@ class TrainingRun {
   void end_epoch() {
     ++state_.epoch;
     state_.step_in_epoch = 0;
+    if (state_.epoch == 1) {
+      for (const std::string& product : run_.device.facts().products) run_.log.debug("product {}", product);
+    }
     const std::string line = report_epoch();
     const bool last = state_.epoch == run_.options.train.epochs;
     bool best = false;

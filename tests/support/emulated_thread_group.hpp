@@ -6,11 +6,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 namespace vaecf::testing {
 
@@ -40,6 +42,17 @@ class EmulatedThreadGroup {
   template <class F>
   void each(std::int64_t n, F&& f) {
     walk(n, [&](std::size_t, std::int64_t i) { f(i); });
+  }
+
+  /// Copies `bytes` bytes. Throws std::logic_error as a GPU would fail, or if a block stages twice.
+  void stage(void* to, const void* from, std::int64_t bytes) {
+    const auto aligned = [](const void* memory) {
+      return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+    };
+    if (bytes < 0 || bytes % 16 != 0 || !aligned(to) || !aligned(from))
+      throw std::logic_error("stage: copies whole pieces of 16 bytes that are aligned");
+    if (std::exchange(staged_, true)) throw std::logic_error("stage: at most once a block");
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
 
  private:
@@ -86,6 +99,7 @@ class EmulatedThreadGroup {
 
   std::uint32_t threads_;
   std::minstd_rand random_;
+  bool staged_ = false;
 };
 
 static_assert(math::ThreadGroup<EmulatedThreadGroup>);

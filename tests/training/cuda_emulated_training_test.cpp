@@ -172,6 +172,48 @@ TEST_F(CudaEmulatedTraining, FusedUpdatesHaveNoEffect) {
   }
 }
 
+// With widths that are multiples of 8, whatever the numbers of items and users are: the rows of all matrices
+// are whole pieces of 16 bytes, which cuBLASLt's fast kernels require.
+TEST_F(CudaEmulatedTraining, ProductsOfAStepAreFast) {
+  const auto slow_products = [&](int item_slices) {
+    std::string slow;
+    divide({.ranks = item_slices, .item_slices = item_slices});
+    on_ranks(item_slices, [&](const run::Run& context) {
+      Trainer trainer(context, context.options, context.dataset, 0);
+      trainer.start_epoch(0);
+      for (std::int64_t t = 0; t < 2; ++t) trainer.step(t);
+      if (context.communicator.rank() > 0) return;
+      const std::vector<std::string> products = context.device.facts().products;
+      EXPECT_GE(products.size(), 2U);
+      for (const std::string& product : products) {
+        if (product.find("slow") != std::string::npos) slow += product + "\n";
+      }
+    });
+    return slow;
+  };
+  options_.model.recvae.encoder_passes = 1;
+  for (const ModelType type : {ModelType::mult_vae, ModelType::mult_dae, ModelType::recvae, ModelType::elsa,
+                               ModelType::autoencoder}) {
+    options_.model.type = type;
+    for (const Precision precision :
+         {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::bf16x3}) {
+      backend_.precision = precision;
+      for (const int item_slices : {1, 2}) {
+        SCOPED_TRACE(::testing::Message() << to_string(type) << " " << vaecf::to_string(precision) << " "
+                                          << item_slices << " item slices");
+        options_.model.hidden = {24};
+        options_.model.latent = 16;
+        options_.model.elsa.factors = 16;
+        EXPECT_EQ(slow_products(item_slices), "");
+        options_.model.hidden = {22};
+        options_.model.latent = 11;
+        options_.model.elsa.factors = 11;
+        EXPECT_NE(slow_products(item_slices), "");
+      }
+    }
+  }
+}
+
 TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored) {
   backend_.precision = Precision::bf16;
   double table_bytes = 0.0;  // of the gradient of the input or the output table, read and written

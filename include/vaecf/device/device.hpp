@@ -237,6 +237,12 @@ class Device {
   virtual void sparse_linear(const Batch& batch, const Parameters& parameters, Layer layer, Activation act,
                              InputScaling scaling, const StepState& step, const SideFeatures* side,
                              Matrix& output) = 0;
+  /// In a fused update, may update the rows of items that no user of the batch keeps, whose gradient is zero,
+  /// beside the operations that follow; sparse_linear_backward() of the same table then leaves them out. Both
+  /// must be called in this step, with the same batch and scaling, and in between only sparse_linear() with
+  /// these may read the table. Ends with the step at the latest. On a CPU, does nothing.
+  virtual void update_unused_rows(const Batch& /*batch*/, Layer /*layer*/, InputScaling /*scaling*/,
+                                  const Backward& /*backward*/) {}
   /// output = act(input W + bias).
   virtual void linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
                       Matrix& output) = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace vaecf::device {
 
@@ -45,6 +46,7 @@ struct DeviceFacts {
   int threads = 0;                        ///< number of computing threads on the host; 1 on a GPU
   std::int64_t peak_bytes = 0;            ///< peak use of device memory in bytes; 0 on a CPU
   std::int64_t evaluation_batch = 0;  ///< number of users per batch with which models evaluate at full speed
+  std::vector<std::string> products = {};  ///< a line for each shape of the dense products so far; GPU only
 };
 
 /// The peak rates of a device that it can measure.

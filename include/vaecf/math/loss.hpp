@@ -54,6 +54,15 @@ VAECF_HD inline float softmax_scale(float values, const SoftmaxPart<Sum>& all) {
   return values > 0.0F ? static_cast<float>(static_cast<Sum>(values) / all.sum) : 0.0F;
 }
 
+constexpr float log2_e = 1.442695041F;
+
+/// Returns the shift t for which 2^(logit log2(e) + t) = factor * exp(logit - maximum): -infinity if `factor`
+/// is 0. A maximum below -1e38, that of logits which are all -infinity, counts as -1e38, since t would
+/// overflow.
+VAECF_HD inline float exponent_shift(float maximum, float factor) {
+  return std::fma(-std::fmax(maximum, -1e38F), log2_e, std::log2(factor));
+}
+
 // The squared error of one output o = sigmoid(logit) for an input x of 0 or 1 (Sedhain et al., WWW 2015, with
 // all items observed). A user's loss is the mean over the items.
 

@@ -39,6 +39,7 @@ struct BenchmarkResult {
   double evaluation_users_per_second = 0.0;  ///< held-out users, ranked among all items
   double evaluation_milliseconds = 0.0;      ///< duration for all of them
   std::int64_t evaluation_users = 0;
+  std::vector<std::string> products;  ///< DeviceFacts::products, before the peak was measured
 
   double gemm_share() const { return gemm_gflops > 0.0 ? gflops / gemm_gflops : 0.0; }
   double memory_share() const { return memory_rate_gbytes > 0.0 ? memory_gbytes / memory_rate_gbytes : 0.0; }

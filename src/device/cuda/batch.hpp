@@ -55,6 +55,8 @@ class BatchSchedule final : public device::BatchSchedule {
  public:
   DeviceArray<std::int64_t> device_begin;  // (batches + 1)
   DeviceArray<std::int64_t> device_rows;   // (all users of the epoch)
+  // Offsets of the users' entries within their batch, one more than its users, batch after batch.
+  DeviceArray<std::int64_t> device_offsets;
   // Maxima over all batches so far; max_entries includes a margin, so that later epochs fit the captured
   // graphs.
   std::int64_t max_users = 0;

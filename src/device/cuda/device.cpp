@@ -36,6 +36,15 @@ const char* products_of(device::Precision precision) {
   }
 }
 
+/// Returns the number of rows of zeros behind the bias of the output table that `layout` ends with. One
+/// product writes the gradients of table and bias. It is fast only if its rows, of which the bias' is one,
+/// are a multiple of 8 (cuBLAS, "Tensor Core Usage").
+std::int64_t spare_rows(const ParameterLayout& layout) {
+  if (layout.tensors.empty() || layout.tensors.back().spec.kind != device::TensorKind::output_table) return 0;
+  const std::int64_t rows = layout.tensors.back().spec.rows + 1;
+  return round_up(rows, row_alignment) - rows;
+}
+
 /// Fills an array with values in [-0.5, 0.5), because GPUs multiply zeros faster than other values.
 template <class T>
 struct FillWithNoise {
@@ -72,7 +81,7 @@ Device::Device(const device::BackendOptions& options, int index)
       stream_(StreamPriority::raised),
       scratch_(gpu_, allocation_epoch_),
       primitives_(gpu_),
-      matmuls_(gpu_, scratch_, options.deterministic, precision_),
+      matmuls_(gpu_, scratch_, options.deterministic, precision_, {&side_stream_, &unused_stream_}),
       marks_(mark_count),
       begun_(steps_ahead) {}
 
@@ -91,7 +100,8 @@ device::DeviceFacts Device::facts() const {
           .precision = precision_,
           .threads = 1,
           .peak_bytes = gpu_.peak_bytes(),
-          .evaluation_batch = evaluation_batch};
+          .evaluation_batch = evaluation_batch,
+          .products = matmuls_.plans()};
 }
 
 ParameterLayout Device::plan_parameters(std::span<const TensorSpec> tensors) const {
@@ -105,7 +115,9 @@ ParameterLayout Device::plan_parameters(std::span<const TensorSpec> tensors) con
     const std::int64_t rows = tensor.transposed ? spec.columns : spec.rows;
     const std::int64_t columns = tensor.transposed ? spec.rows : spec.columns;
     tensor.stride = round_up(columns, of_items ? item_alignment : row_alignment);
-    tensor.range = {layout.size, layout.size + round_up(rows * tensor.stride, tensor_alignment)};
+    const std::int64_t all_rows =
+        rows + (spec.kind == device::TensorKind::output_bias ? spare_rows(layout) : 0);
+    tensor.range = {layout.size, layout.size + round_up(all_rows * tensor.stride, tensor_alignment)};
     layout.size = tensor.range.end;
     layout.tensors.push_back(std::move(tensor));
   }
@@ -123,14 +135,15 @@ Parameters Device::make_parameters(const ParameterLayout& layout, std::int64_t m
 void Device::synchronize() {
   stream_.synchronize();
   side_stream_.synchronize();
-  sort_.pending = update_.pending = false;
+  unused_stream_.synchronize();
+  sort_.pending = unused_.pending = update_.pending = false;
 }
 
 void Device::run_beside(SideWork& side, const std::function<void()>& work) {
   stream_.record(forked_);
-  side_stream_.wait_event(forked_.native());
+  side.stream.wait_event(forked_.native());
   work();
-  side_stream_.record(side.done);
+  side.stream.record(side.done);
   side.pending = true;
 }
 
@@ -140,6 +153,7 @@ void Device::join(SideWork& side) {
 
 void Device::join_side_stream() {
   join(sort_);
+  join(unused_);
   join(update_);
 }
 

@@ -127,6 +127,8 @@ class Device : public device::Device, public device::Solver {
   void sparse_linear(const device::Batch& batch, const Parameters& parameters, Layer layer, Activation act,
                      InputScaling scaling, const device::StepState& step, const SideFeatures* side,
                      Matrix& output) override;
+  void update_unused_rows(const device::Batch& batch, Layer layer, InputScaling scaling,
+                          const Backward& backward) override;
   void linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
               Matrix& output) override;
   void sample_latent(const device::Batch& batch, const Matrix& statistics, const device::StepState& step,
@@ -223,12 +225,14 @@ class Device : public device::Device, public device::Solver {
   /// Updates `ranges` on the side stream.
   void update_beside(const StepState& step, std::span<const UpdateRange> ranges, const Buffer& gradients,
                      const FusedUpdate& fused);
-  /// Work on the side stream, and whether stream_ has not waited for its end yet.
+  /// Work on another stream, and whether stream_ has not waited for its end yet.
   struct SideWork {
-    Event done;
+    Stream& stream;
+    Event done = Event();
     bool pending = false;
   };
-  /// Queues `work` on the side stream, after all work so far. join() makes later work wait for its end.
+  /// Queues `work`, of kernels on side.stream, after all work so far. join() makes later work wait for its
+  /// end.
   void run_beside(SideWork& side, const std::function<void()>& work);
   void join(SideWork& side);
   void join_side_stream();
@@ -237,11 +241,17 @@ class Device : public device::Device, public device::Solver {
   device::Precision precision_;
   Gpu gpu_;
   mutable Stream stream_;  // mutable: reading back streams a copy
-  // Must not use scratch memory or products, which belong to stream_; only the sort uses that of primitives_.
+  // These must not use scratch memory or products, which belong to stream_; only the sort uses that of
+  // primitives_.
   Stream side_stream_;
+  Stream unused_stream_;  // so that update_unused_rows() starts before the sort has ended
   Event forked_;
-  SideWork sort_;    // the transpose of a scheduled batch
-  SideWork update_;  // the output layer
+  SideWork sort_{side_stream_};      // the transpose of a scheduled batch
+  const Batch* sorting_ = nullptr;   // the last such batch
+  SideWork unused_{unused_stream_};  // update_unused_rows()
+  SideWork update_{side_stream_};    // the output layer
+  // The batch of update_unused_rows(), until table_gradient() has left these rows out.
+  const Batch* updated_unused_ = nullptr;
   AllocationEpoch allocation_epoch_;
   Scratch scratch_;
   Primitives primitives_;

@@ -27,6 +27,7 @@ class Scratch {
     gathered,
     sums_of_all,
     exchanged,
+    used_items,
     slots
   };
   Scratch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}

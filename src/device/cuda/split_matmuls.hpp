@@ -4,6 +4,8 @@
 #include <vaecf/device/options.hpp>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "device/cuda/platform/gpu.hpp"
 #include "device/cuda/platform/matmuls.hpp"
@@ -26,13 +28,17 @@ struct Operand {
 /// with fp32 sums: errors are about 2^-17 of the terms. Infinities become NaN.
 class SplitMatmuls {
  public:
-  SplitMatmuls(Gpu& gpu, Scratch& scratch, bool deterministic, device::Precision precision);
+  /// See Matmuls.
+  SplitMatmuls(Gpu& gpu, Scratch& scratch, bool deterministic, device::Precision precision,
+               std::vector<Stream*> beside = {});
   /// Queues a product as Matmuls::run does.
   void run(Stream& stream, const MatmulSpec& spec, const Operand& a, const Operand& b, void* c,
            const void* bias = nullptr);
   /// Returns `values` as an operand of several products: in bf16x3, with the halves of its `size` elements,
   /// which are valid until the next call. Without this, each product splits its operands.
   Operand split(Stream& stream, DType dtype, const void* values, std::int64_t size);
+  /// Returns a line for each shape so far, with its algorithm and time.
+  std::vector<std::string> plans() const;
 
  private:
   void run_concatenated(Stream& stream, MatmulSpec spec, const float* a, const float* b, void* c,

@@ -135,6 +135,7 @@ void Device::begin_step(const device::StepParams& params, device::StepState& ste
   wait_on_host(begun);
   stream_.record(begun);
   next_begun_ = (next_begun_ + 1) % begun_.size();
+  updated_unused_ = nullptr;
   step.params = params;
   step.nll.users = step.kl.users = step.weighted_kl.users = 0;
   launch_elements<32>(stream_, 2, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
@@ -219,7 +220,7 @@ std::unique_ptr<device::Graph> Device::capture(const std::function<void()>& work
     run();
   } catch (...) {
     allocation_epoch_.capturing = false;
-    sort_.pending = update_.pending = false;
+    sort_.pending = unused_.pending = update_.pending = false;
     discard_capture(stream_);
     throw;
   }

@@ -57,10 +57,12 @@ struct UploadedOrder {
   Event started;                    // in the device's stream: the last order was copied from here
   std::vector<std::int64_t> begin;  // empty: none, or it was started
   std::int64_t rows = 0;
+  std::int64_t offsets = 0;
   std::int64_t max_users = 0;
   std::int64_t max_entries = 0;
   DeviceArray<std::int64_t> device_begin;
   DeviceArray<std::int64_t> device_rows;
+  DeviceArray<std::int64_t> device_offsets;
 };
 
 }  // namespace vaecf::cuda

@@ -64,6 +64,7 @@ void Network::forward(const NetworkInput& batch, device::InputScaling scaling, c
 
 void Network::forward_backward(const NetworkInput& batch, const device::Backward& backward,
                                int /*parameter_group*/, StepTimer& timer) {
+  device_.update_unused_rows(batch.items, encoder_.front().layer, shape_.input, backward);
   forward(batch, shape_.input, backward.step, Latent::sampled, timer);
 
   const auto gradient_of_output = [&](std::size_t k) -> device::Matrix& {

@@ -117,6 +117,7 @@ void RecVae::forward_backward(const NetworkInput& batch, const device::Backward&
   const bool trains_encoder = parameter_group == recvae_encoder;
   device::StepState& step = backward.step;
   if (trains_encoder) {
+    device_.update_unused_rows(batch.items, layers_.front().layer, keep_, backward);
     constexpr auto first = static_cast<int>(encoder_tensors);
     encode(batch, old_encoder_, first, 1.0F, step, timer);
     device_.linear(layers_.back().h, old_encoder_, from(first, latent_), device::Activation::identity,

@@ -41,49 +41,67 @@ TEST_P(CudaLayers, BlocksOfUsersAddUp) {
   EXPECT_EQ(small, found.peak_bytes < all_logits);
 }
 
-// On a GPU a block of almost 2^31 logits and a small one. Without weights, every user's softmax is that
-// of the bias.
-TEST_P(CudaLayers, BlocksOfTheLargestProducts) {
-  const bool large = !GetParam().name.starts_with("cuda_emulated") && low_precision() && !fp16();
-  const std::int64_t users = large ? 2200 : 20;
-  const std::int64_t items = large ? 1000000 : 1000;
-  constexpr std::int64_t width = 4;
-  Matrix bias(1, items);
-  for (std::int64_t i = 0; i < items; ++i) bias.at(0, i) = static_cast<double>(i % 2);
-  const double sum = static_cast<double>(items) / 2.0 * (1.0 + std::exp(1.0));
-  TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(width, items), bias);
-  Csr rows;
+// Sums over a million items; on a GPU in 16 bits with more than 2^31 logits at once. Eight users, of whom one
+// has no items, occur again and again, so that fp64 sums of these eight are enough. Weights and hidden units
+// are exact in bf16. Tensor cores cut what they add, by up to 2^-23 of the sum so far, every 16 items.
+TEST_P(CudaLayers, LargestProductsEqualSumsInFp64) {
+  const bool gpu = !GetParam().name.starts_with("cuda_emulated");
+  constexpr std::int64_t items = 1000192;
+  constexpr std::int64_t users = 8;
+  const std::int64_t width = gpu ? 64 : 8;
+  const std::int64_t copies = gpu ? 275 : 1;
+  const auto exact = [](Matrix values) {
+    for (double& value : values.values) value = from_bf16(to_bf16(static_cast<float>(value)));
+    return values;
+  };
+  HostBatch once;
+  once.items = items;
+  once.rows.offsets = {0};
   for (std::int64_t user = 0; user < users; ++user) {
-    rows.columns.push_back(static_cast<std::int32_t>(user));
-    rows.columns.push_back(static_cast<std::int32_t>(items - 1 - user));
-    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+    for (std::int64_t k = 0; k < 10 * user; ++k)
+      once.rows.columns.push_back(static_cast<std::int32_t>((13 * k + user) * 1009 % items));
+    std::sort(once.rows.columns.begin() + once.rows.offsets.back(), once.rows.columns.end());
+    once.rows.offsets.push_back(std::ssize(once.rows.columns));
+    once.users.push_back(0);
   }
+  // Logits are -9 +- 2.5, as after a few epochs.
+  const Matrix hidden = exact(random_matrix(users, width, 1, 0.9F));
+  const Matrix weight = exact(random_matrix(width, items, 2, 2.8F / std::sqrt(static_cast<float>(width))));
+  Matrix bias(1, items);
+  std::ranges::fill(bias.values, -9.0);
+  reference::LayerGradient expected = reference::softmax_layer(hidden, once, weight, bias);
+
+  Csr rows;
+  for (std::int64_t row = 0; row < users * copies; ++row)
+    rows.append(once.rows.view().sparse_row(row % users));
   TestBatch batch;
   gather(rows, items, true, batch);
-  const Matrix hidden = random_matrix(users, width, 2);
-  const auto input = activations(hidden);
-  auto d_hidden = device().make_matrix(users, width);
-  softmax_step(input, batch, layer, begin(), d_hidden);
-
-  std::vector<double> hidden_sums(width);
-  for (std::int64_t user = 0; user < users; ++user) {
-    for (std::int64_t k = 0; k < width; ++k) hidden_sums[k] += hidden.at(user, k);
-  }
-  Matrix d_weight(width, items);
-  Matrix d_bias(1, items);
-  for (std::int64_t i = 0; i < items; ++i) {
-    const double softmax = std::exp(bias.at(0, i)) / sum;
-    d_bias.at(0, i) = 2.0 * static_cast<double>(users) * softmax;
-    for (std::int64_t k = 0; k < width; ++k) d_weight.at(k, i) = 2.0 * softmax * hidden_sums[k];
-  }
-  for (std::int64_t user = 0; user < users; ++user) {
-    for (const std::int32_t item : batch.host.rows.view().row(user)) {
-      d_bias.at(0, item) -= 1.0;
-      for (std::int64_t k = 0; k < width; ++k) d_weight.at(k, item) -= hidden.at(user, k);
+  Matrix all_hidden(users * copies, width);
+  Matrix d_input(users * copies, width);
+  for (std::int64_t row = 0; row < users * copies; ++row) {
+    const std::int64_t user = (batch.host.users[row] - 1000) % users;
+    for (std::int64_t k = 0; k < width; ++k) {
+      all_hidden.at(row, k) = hidden.at(user, k);
+      d_input.at(row, k) = expected.d_input.at(user, k);
     }
   }
-  expect_near(weight_gradient(layer), d_weight, "d_weight");
-  expect_near(bias_gradient(layer), d_bias, "d_bias");
+  for (Matrix* sum : {&expected.d_weight, &expected.d_bias}) {
+    for (double& value : sum->values) value *= static_cast<double>(copies);
+  }
+  TestLayer layer = make_layer(device::TensorKind::output_table, weight, bias);
+  const auto input = activations(all_hidden);
+  auto d_hidden = device().make_matrix(users * copies, width);
+  softmax_step(input, batch, layer, begin(), d_hidden);
+
+  // In fp32, sums of a million terms of one sign; the emulator adds them one by one.
+  const Tolerance of_items = gpu ? Tolerance{5e-4, 1e-3, 2e-6} : Tolerance{2e-3, 2e-3, 2e-6};
+  const Tolerance of_users = {2e-5, 4e-5, 2e-6};
+  const double nll = static_cast<double>(copies) * expected.nll;
+  EXPECT_NEAR(losses().nll, nll, (low_precision() ? 1e-3 : 2e-6) * nll);
+  expect_near(read(d_hidden), d_input, low_precision() ? tolerance() : of_items, "d_hidden");
+  expect_near(weight_gradient(layer), expected.d_weight, low_precision() ? tolerance() : of_users,
+              "d_weight");
+  expect_near(bias_gradient(layer), expected.d_bias, low_precision() ? tolerance() : of_users, "d_bias");
 }
 
 // Rows that just fit into 40 and 46 KiB of shared memory, and rows that are longer.

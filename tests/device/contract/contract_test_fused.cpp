@@ -1,7 +1,9 @@
 // Updates fused into the weight gradient, on devices that support it: same results as separate operations.
 #include <vaecf/base/error.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -135,6 +137,82 @@ TEST_P(Fused, InputTableEqualsSeparateOperations) {
       run(sides[fuses], fuses, output, batch, sides[fuses].d_hidden);
     }
     expect_near_same(sides[1], sides[0]);
+  }
+}
+
+// Rows that no user keeps: sparse_linear() does not read them, and they may be updated before the backward
+// pass.
+TEST_P(Fused, UnusedRowsAreUpdatedBesideTheForwardPass) {
+  constexpr std::int64_t width = 33;
+  constexpr std::int64_t items = 300;
+  const device::InputScaling scaling(0.5F, 0.6F);
+  const bool on_cpu = device().facts().kind == device::DeviceKind::cpu;
+  TestBatch batch;
+  for (const std::int64_t users : {9, 0, 150}) {
+    gather(random_rows(users, items, 1), items, true, batch);
+    const Matrix d_y = random_matrix(users, width, 9, 0.5F);
+    auto output = device().make_matrix(150, width);
+    for (const UpdateRule& rule : update_rules) {
+      SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));
+      const auto weights = [&](const TestLayer& layer) {
+        device().synchronize();
+        return export_tensor(layer.layout, 0, layer.parameters.master());
+      };
+      const auto set_weights = [&](const std::vector<float>& values, TestLayer& layer) {
+        import_tensor(layer.layout, 0, Matrix(items, width, values), layer.parameters.master());
+        device().refresh_copies(layer.parameters, layer.layout.tensors[0].range);
+      };
+      const auto forward = [&](const TestLayer& layer) {
+        device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh,
+                               scaling, step(), nullptr, output);
+        return read(output);
+      };
+      Side late = make_side(TensorKind::input_table, width, items, 150);
+      Side early = make_side(TensorKind::input_table, width, items, 150);
+      for (std::uint32_t number = 0; number < 2; ++number) {
+        const StepKey key{1, number};
+        const Matrix scales = reference::scaled_input(batch.host, scaling, key);
+        std::vector<bool> used(items);
+        for (std::int64_t u = 0; u < users; ++u) {
+          for (std::int64_t i = 0; i < items; ++i) used[i] = used[i] || scales.at(u, i) != 0.0;
+        }
+        const bool any_unused = std::ranges::count(used, false) > 0;
+        std::vector<float> expected;
+        for (Side* side : {&late, &early}) {
+          begin(key, 0.0F, rule);
+          const FusedUpdate fusing = side->fusing();
+          const device::Backward pass = backward(side->layer, unreported, &fusing);
+          TestLayer& layer = side->layer;
+          if (side == &late) {
+            expected = forward(layer);
+          } else {
+            const std::vector<float> before = weights(layer);
+            device().update_unused_rows(*batch.device, layer.layer, scaling, pass);
+            const std::vector<float> after = weights(layer);
+            std::vector<float> poisoned = after;
+            bool moved = false;
+            for (std::size_t i = 0; i < after.size(); ++i) {
+              moved = moved || after[i] != before[i];
+              if (!used[i / width])
+                poisoned[i] = std::numeric_limits<float>::quiet_NaN();
+              else
+                EXPECT_EQ(after[i], before[i]) << "element " << i << " of a used row";
+            }
+            if (rule.decay > 0.0F) {
+              EXPECT_EQ(moved, any_unused && !on_cpu);
+            }
+            set_weights(poisoned, layer);
+            EXPECT_EQ(forward(layer), expected);
+            set_weights(after, layer);
+          }
+          write(side->d_hidden, d_y);
+          device().sparse_linear_backward(*batch.device, side->layer.layer, device::Activation::tanh, scaling,
+                                          output, side->d_hidden, pass);
+          device().end_step(step());
+        }
+        expect_near_same(early, late);
+      }
+    }
   }
 }
 

@@ -289,7 +289,7 @@ TEST_F(CudaEmulatedTranspose, PrecedesWhatMustNotRunBesideIt) {
   const std::pair<const char*, std::function<void()>> joins[] = {
       {"end of the step", [&] { device_.end_step(*step_); }},
       {"next step", [&] { begin(0); }},
-      {"other gather", [&] { gather(*other_); }},
+      {"gather into the same batch", [&] { gather(*batch_); }},
       {"gather of given rows", [&] { device_.gather_batch(*held_, counted(9), true, *other_); }},
       {"synchronize", [&] { device_.synchronize(); }},
   };

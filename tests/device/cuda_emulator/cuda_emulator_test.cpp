@@ -262,15 +262,26 @@ TEST(CudaKernels, UnalignedVectorAccessThrows) {
 }
 
 TEST(CudaKernels, FastExponentialIsAccurateAndHasNoSubnormalNumbers) {
-  for (float x = 0.0F; x > -87.0F; x -= 0.37F) {
-    const double error = 0x1p-22 + std::abs(x) * 0x1p-23;
-    EXPECT_NEAR(static_cast<double>(exponential<Bf16>(x)) / std::exp(static_cast<double>(x)), 1.0, error)
-        << x;
-    EXPECT_EQ(exponential<float>(x), std::exp(x));
+  for (const float maximum : {0.0F, 3.25F, -40.0F, 300.0F}) {
+    for (const float factor : {1.0F, 0.003F, 512.0F}) {
+      const RowExponential<Bf16> fast(maximum, factor);
+      for (float below = 0.0F; below < 80.0F; below += 0.37F) {
+        const float logit = maximum - below;
+        const double exact = factor * std::exp(static_cast<double>(logit) - static_cast<double>(maximum));
+        const double error = 0x1p-22 + (below + std::abs(maximum) + std::abs(std::log(factor))) * 0x1p-23;
+        EXPECT_NEAR(static_cast<double>(fast(logit)) / exact, 1.0, error) << logit << " of " << maximum;
+        EXPECT_EQ(RowExponential<float>(maximum, factor)(logit), factor * std::exp(logit - maximum));
+      }
+    }
   }
-  EXPECT_EQ(exponential<Fp16>(-90.0F), 0.0F);
-  EXPECT_EQ(exponential<Fp16>(-std::numeric_limits<float>::infinity()), 0.0F);
-  EXPECT_TRUE(std::isnan(exponential<Bf16>(std::numeric_limits<float>::quiet_NaN())));
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float lowest = SoftmaxPart().maximum;
+  EXPECT_EQ(RowExponential<Fp16>(0.0F)(-90.0F), 0.0F);
+  EXPECT_EQ(RowExponential<Fp16>(0.0F)(-infinity), 0.0F);
+  EXPECT_EQ(RowExponential<Bf16>(5.0F, 0.0F)(5.0F), 0.0F) << "a user without items";
+  EXPECT_EQ(RowExponential<Bf16>(lowest)(-infinity), 0.0F) << "a row of -infinity";
+  EXPECT_EQ(RowExponential<Bf16>(2.0F)(lowest), 0.0F) << "the start of a maximum";
+  EXPECT_TRUE(std::isnan(RowExponential<Bf16>(0.0F)(std::numeric_limits<float>::quiet_NaN())));
 }
 
 }  // namespace

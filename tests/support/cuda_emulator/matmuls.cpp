@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -109,8 +110,10 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride
 
 struct Matmuls::State {
   Fp32Products fp32;
+  std::set<MatmulSpec> plans = {};
 };
-Matmuls::Matmuls(Gpu&, bool, Fp32Products fp32) : state_(std::make_unique<State>(State{fp32})) {}
+Matmuls::Matmuls(Gpu&, bool, Fp32Products fp32, std::vector<Stream*>)
+    : state_(std::make_unique<State>(State{fp32})) {}
 Matmuls::~Matmuls() = default;
 
 void Matmuls::run(Stream& stream, const MatmulSpec& s, const void* a, const void* b, void* c,
@@ -131,8 +134,17 @@ void Matmuls::run(Stream& stream, const MatmulSpec& s, const void* a, const void
   emulator::require_device(b, b_bytes, "right operand of a matrix product");
   emulator::require_device(c, extent(s.m, s.n, s.ldc, s.result), "result of a matrix product");
   if (s.bias) emulator::require_device(bias, s.n * size_of(s.result), "bias of a matrix product");
+  MatmulSpec shape = s;
+  shape.accumulate = false;
+  state_->plans.insert(shape);
   const Fp32Products fp32 = state_->fp32;
   perform(stream, [=] { multiply(s, a, b, c, bias, fp32); });
+}
+
+std::vector<PlannedMatmul> Matmuls::plans() const {
+  std::vector<PlannedMatmul> all;
+  for (const MatmulSpec& spec : state_->plans) all.push_back({spec, {}, 0.0, 0.0});
+  return all;
 }
 
 struct SparseProducts::State {};

@@ -1,6 +1,7 @@
 #include <bit>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/operations/vec8.hpp"
@@ -10,45 +11,50 @@ namespace vaecf::cuda {
 namespace {
 
 constexpr const char* schedule_name = "the order of batches";
-constexpr const char* row_sizes = "the sizes of users' rows";
 constexpr std::int64_t nothing[] = {0};
 
-/// Selects the rows of a source that form the batch: user u is row(u).
+/// Selects the rows of a source that form the batch, user u is row(u), and has their place in it.
 struct RowSelection {
   const std::int64_t* rows = nullptr;
-  const std::int64_t* begin = nullptr;     // start of each batch in `rows`; null: 0
+  const std::int64_t* entries = nullptr;  // offsets of each batch, one more than its users, batch after batch
+  const std::int64_t* begin = nullptr;    // start of each batch in `rows`; null: there is one
   const DeviceStepState* state = nullptr;  // selects the batch if `begin` is set
 
   VAECF_HD std::int64_t row(std::int64_t u) const {
     return rows[(begin != nullptr ? begin[state->params.batch] : 0) + u];
   }
-};
-
-struct CountRowLengths {
-  RowSelection selection;
-  const std::int64_t* source_offsets;
-  const RowTotals* source_totals;
-  std::int64_t first_user;
-  std::int32_t* counts;         // (users)
-  std::uint32_t* user_numbers;  // (users)
-  RowTotals* totals;            // (users)
-
-  VAECF_HD void operator()(std::int64_t u) const {
-    const std::int64_t row = selection.row(u);
-    counts[u] = static_cast<std::int32_t>(source_offsets[row + 1] - source_offsets[row]);
-    user_numbers[u] = static_cast<std::uint32_t>(first_user + row);
-    totals[u] = source_totals[row];
+  /// Returns the number of entries of the users before u, who is in the batch or the end.
+  VAECF_HD std::int64_t offset(std::int64_t u) const {
+    return entries[(begin != nullptr ? begin[state->params.batch] + state->params.batch : 0) + u];
   }
 };
 
+/// Returns the offsets of each batch of `rows`: [begin[t], begin[t + 1]) of batch t.
+std::vector<std::int64_t> offsets_of(const UserRows& source, std::span<const std::int64_t> rows,
+                                     std::span<const std::int64_t> begin) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(begin.front()));  // of no batch
+  offsets.reserve(rows.size() + begin.size());
+  for (std::size_t t = 0; t + 1 < begin.size(); ++t) {
+    offsets.push_back(0);
+    for (std::int64_t k = begin[t]; k < begin[t + 1]; ++k)
+      offsets.push_back(offsets.back() + source.host_offsets[rows[k] + 1] - source.host_offsets[rows[k]]);
+  }
+  return offsets;
+}
+
 /// Copies the rows of the selected users to the batch, one user of 5 to a few thousand items per block. The
-/// blocks after the last user pad `keys`: keys after the last entry sort after all items.
+/// blocks after the last user write the end of the offsets and pad `keys`: keys after the last entry sort
+/// after all items.
 struct GatherRows {
   static constexpr int threads = 64;
   RowSelection selection;
   const std::int64_t* source_offsets;
+  const RowTotals* source_totals;
   ItemIds ids;
-  const std::int64_t* offsets;  // offsets of the batch, (users + 1)
+  std::int64_t first_user;
+  std::int64_t* offsets;        // offsets of the batch, (users + 1)
+  std::uint32_t* user_numbers;  // (users)
+  RowTotals* totals;            // (users)
   std::int32_t* columns;
   std::uint32_t* keys;  // like `entry_users`; null: no transpose needed
   std::uint32_t* entry_users;
@@ -59,24 +65,35 @@ struct GatherRows {
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
-    if (user >= users) {
-      const std::int64_t first = (user - users) * keys_per_block;
-      const std::int64_t begin = first > offsets[users] ? first : offsets[users];
-      const std::int64_t end = first + keys_per_block < capacity ? first + keys_per_block : capacity;
-      thread_group.each(end - begin, [&](std::int64_t k) {
-        keys[begin + k] = static_cast<std::uint32_t>(items);
-        entry_users[begin + k] = 0;
-      });
-      return;
-    }
-    const std::int64_t from = source_offsets[selection.row(user)];
-    const std::int64_t to = offsets[user];
-    thread_group.each(offsets[user + 1] - to, [&](std::int64_t k) {
+    if (user >= users) return end_batch(thread_group, user - users);
+    const std::int64_t row = selection.row(user);
+    const std::int64_t from = source_offsets[row];
+    const std::int64_t to = selection.offset(user);
+    thread_group.each(1, [&](std::int64_t) {
+      offsets[user] = to;
+      user_numbers[user] = static_cast<std::uint32_t>(first_user + row);
+      totals[user] = source_totals[row];
+    });
+    thread_group.each(selection.offset(user + 1) - to, [&](std::int64_t k) {
       const std::int32_t item = ids[from + k];
       columns[to + k] = item;
       if (keys == nullptr) return;
       keys[to + k] = static_cast<std::uint32_t>(item);
       entry_users[to + k] = static_cast<std::uint32_t>(user);
+    });
+  }
+
+  template <class ThreadGroup>
+  VAECF_HD void end_batch(ThreadGroup& thread_group, std::int64_t piece) const {
+    const std::int64_t entries = selection.offset(users);
+    if (piece == 0) thread_group.each(1, [&](std::int64_t) { offsets[users] = entries; });
+    if (keys == nullptr) return;
+    const std::int64_t first = piece * keys_per_block;
+    const std::int64_t begin = first > entries ? first : entries;
+    const std::int64_t end = first + keys_per_block < capacity ? first + keys_per_block : capacity;
+    thread_group.each(end - begin, [&](std::int64_t k) {
+      keys[begin + k] = static_cast<std::uint32_t>(items);
+      entry_users[begin + k] = 0;
     });
   }
 };
@@ -133,10 +150,9 @@ struct FindItemOffsets {
 };
 
 /// Gathers the rows of `from` that `selection` selects into `batch`, which has capacity for `capacity`
-/// entries; with `exact`, that is the exact number.
-void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const UserRows& from,
-            const RowSelection& selection, std::int64_t users, std::int64_t capacity, bool exact,
-            bool transpose, Batch& batch) {
+/// entries.
+void gather(Stream& stream, const UserRows& from, const RowSelection& selection, std::int64_t users,
+            std::int64_t capacity, bool transpose, Batch& batch) {
   batch.users_ = users;
   batch.model_parallel_ = &from.model_parallel;
   batch.items = from.items;
@@ -144,16 +160,22 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   batch.has_values = from.values() != nullptr;
   batch.max_entries = capacity;
   batch.has_transpose = transpose;
-  launch_elements<128>(stream, users,
-                       CountRowLengths{selection, from.offsets(), from.totals(), from.first_user, counts,
-                                       batch.user_numbers.data(), batch.totals.data()});
-  primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
-  std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
-  std::uint32_t* entry_users = batch.entry_users.data();
-  const bool pads = transpose && !exact;
-  launch(stream, users + (pads ? blocks_for(capacity, GatherRows::keys_per_block) : 0),
-         GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
-                    entry_users, users, capacity, batch.items});
+  const std::int64_t pieces = transpose ? blocks_for(capacity, GatherRows::keys_per_block) : 0;
+  launch(stream, users + std::max<std::int64_t>(pieces, 1),
+         GatherRows{.selection = selection,
+                    .source_offsets = from.offsets(),
+                    .source_totals = from.totals(),
+                    .ids = from.ids(),
+                    .first_user = from.first_user,
+                    .offsets = batch.offsets.data(),
+                    .user_numbers = batch.user_numbers.data(),
+                    .totals = batch.totals.data(),
+                    .columns = batch.columns.data(),
+                    .keys = transpose ? batch.keys.data() : nullptr,
+                    .entry_users = batch.entry_users.data(),
+                    .users = users,
+                    .capacity = capacity,
+                    .items = batch.items});
   if (from.values() == nullptr) return;
   launch(stream, users,
          GatherValues{selection, from.offsets(), from.values(), batch.offsets.data(), batch.values.data(),
@@ -191,14 +213,13 @@ void Device::upload_batch_schedule(const device::UserRows& source, std::span<con
   next.begin.assign(begin.begin(), begin.end());
   next.max_users = 0;
   next.max_entries = 0;
+  const std::vector<std::int64_t> offsets = offsets_of(own<UserRows>(source), rows, begin);
   for (std::size_t t = 0; t + 1 < begin.size(); ++t) {
-    const std::int64_t users = begin[t + 1] - begin[t];
-    const std::int64_t entries =
-        source.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]), static_cast<std::size_t>(users)));
-    next.max_users = std::max(next.max_users, users);
-    next.max_entries = std::max(next.max_entries, entries);
+    next.max_users = std::max(next.max_users, begin[t + 1] - begin[t]);
+    next.max_entries = std::max(next.max_entries, offsets[begin[t + 1] + static_cast<std::int64_t>(t)]);
   }
   next.rows = static_cast<std::int64_t>(rows.size());
+  next.offsets = std::ssize(offsets);
   gpu_.make_current();
   next.stream.wait_event(next.started.native());
   const auto upload = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
@@ -207,6 +228,7 @@ void Device::upload_batch_schedule(const device::UserRows& source, std::span<con
   };
   upload(rows, next.device_rows);
   upload(begin, next.device_begin);
+  upload(offsets, next.device_offsets);
   next.stream.synchronize();
 }
 
@@ -232,6 +254,7 @@ void Device::start_batch_schedule(const device::UserRows& source, device::BatchS
   };
   copy(next.device_rows, next.rows, schedule.device_rows);
   copy(next.device_begin, std::ssize(schedule.begin), schedule.device_begin);
+  copy(next.device_offsets, next.offsets, schedule.device_offsets);
   stream_.record(next.started);
 }
 
@@ -250,11 +273,11 @@ void Device::gather_scheduled_batch(const device::UserRows& source_base,
         "gather_scheduled_batch: the step's batch is not in the schedule, or `users` is not its size");
   }
   batch.reserve(schedule.max_users, schedule.max_entries, source.items, true, source.values() != nullptr);
-  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, schedule.max_users, row_sizes);
-  const RowSelection selection{schedule.device_rows.data(), schedule.device_begin.data(),
-                               step.device_state.data()};
-  join(sort_);  // of another batch: it uses the scratch memory of the scan
-  gather(stream_, primitives_, counts, source, selection, users, schedule.max_entries, false, true, batch);
+  const RowSelection selection{schedule.device_rows.data(), schedule.device_offsets.data(),
+                               schedule.device_begin.data(), step.device_state.data()};
+  if (sorting_ == &batch) join(sort_);  // it reads the keys that are overwritten here
+  gather(stream_, source, selection, users, schedule.max_entries, true, batch);
+  sorting_ = &batch;
   // Only the gradient of a table reads the transpose, so the sort may run during the forward pass.
   run_beside(sort_, [&] { transpose(side_stream_, primitives_, batch); });
 }
@@ -269,13 +292,15 @@ void Device::gather_batch(const device::UserRows& source_base, std::span<const s
   for (const std::int64_t row : rows) {
     if (row < 0 || row >= source.rows()) throw std::out_of_range("gather_batch: a row index is out of range");
   }
-  const std::int64_t entries = source.entries_of(rows);
+  const std::int64_t all[] = {0, users};
+  const std::vector<std::int64_t> offsets = offsets_of(source, rows, all);
+  const std::int64_t entries = offsets.back();
   batch.reserve(users, entries, source.items, with_transpose, source.values() != nullptr);
-  auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the row indices of a batch");
+  auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, 2 * users + 1, "the row indices of a batch");
   stream_.copy_h2d(picked, rows.data(), users * 8);
-  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);
-  join(sort_);  // it uses the scratch memory of the scan, and may read the keys that are overwritten here
-  gather(stream_, primitives_, counts, source, {.rows = picked}, users, entries, true, with_transpose, batch);
+  stream_.copy_h2d(picked + users, offsets.data(), std::ssize(offsets) * 8);
+  join(sort_);  // it may read the keys that are overwritten here
+  gather(stream_, source, {.rows = picked, .entries = picked + users}, users, entries, with_transpose, batch);
   if (with_transpose) transpose(stream_, primitives_, batch);
 }
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "device/cuda/device.hpp"
+#include "device/cuda/operations/unused_rows.hpp"
 
 // Custom kernels instead of cuSPARSE: its products need stored values, but dropout and scale are computed on
 // the fly. It cannot fuse bias, tanh and the 16-bit copy. And its product with the transpose, which the
@@ -31,8 +32,9 @@ template <class T, int THREADS>
 struct EncodeUser {
   static constexpr int threads = THREADS;
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
-  // Without the bound, the compiler uses fewer registers in fp32, and spills.
-  static constexpr int blocks_at_once = THREADS == narrow_threads ? 0 : 3;
+  // Four wide blocks on each of 132 multiprocessors, so that those of 500 users run at once. In fp16 these
+  // would spill.
+  static constexpr int blocks_at_once = THREADS == narrow_threads ? 0 : std::is_same_v<T, Fp16> ? 3 : 4;
   const std::int64_t* offsets;
   const std::int32_t* columns;
   const float* entry_values;  // null: all are 1
@@ -148,6 +150,34 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
   update_half_copy(output);
 }
 
+void Device::update_unused_rows(const device::Batch& batch_base, Layer layer, InputScaling scaling,
+                                const Backward& backward) {
+  if (backward.fused == nullptr) return;
+  const auto& batch = own<Batch>(batch_base);
+  const auto& step = own<StepState>(backward.step);
+  const NvtxRange nvtx("optimizer: unused rows, beside");
+  require_fusible("update_unused_rows", step);
+  const TensorLayout& table = backward.layout().tensors[layer.weight];
+  const Moments moments{backward.fused->first_moment, backward.fused->second_moment};
+  auto* used = scratch_.get<std::uint8_t>(Scratch::used_items, batch.items, "items of the batch");
+  run_beside(unused_, [&] {
+    unused_.stream.memset_zero(used, batch.items);
+    launch(unused_.stream, batch.users(),
+           MarkUsed{scales_of(batch, scaling, &step), batch.offsets.data(), batch.columns.data(), used});
+    dispatch_dtype(dtype(), [&]<class T>(T) {
+      UpdateUnused<T> update{.used = used,
+                             .eights = batch.items * table.stride / 8,
+                             .eights_per_row = table.stride / 8,
+                             .blocks = 64,
+                             .gradient = backward.gradients.data() + table.range.begin,
+                             .update = {make_weight_update<T>(step, moments, backward.fused->parameters),
+                                        backward.gradients.data(), table.spec.decays}};
+      launch(unused_.stream, update.blocks, update);
+    });
+  });
+  updated_unused_ = &batch;
+}
+
 void Device::sparse_linear_backward(const device::Batch& batch_base, Layer layer, Activation act,
                                     InputScaling scaling, const Matrix& output, Matrix& d_output,
                                     const Backward& backward) {
@@ -192,6 +222,12 @@ void Device::table_gradient(const Batch& b, const TensorLayout& table, InputScal
         "sparse_linear_backward: gradient, batch and table must have the same users and items");
   }
   join(sort_);  // the gradient reads the transpose
+  const std::uint8_t* used = nullptr;
+  if (backward.fused != nullptr && updated_unused_ == &b) {
+    updated_unused_ = nullptr;
+    join(unused_);
+    used = scratch_.get<std::uint8_t>(Scratch::used_items, items, "items of the batch");
+  }
 
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
@@ -218,10 +254,10 @@ void Device::table_gradient(const Batch& b, const TensorLayout& table, InputScal
              SumPart<T, threads()>{sum, b.item_begin.data(), part_begin, items, users_of_part, partial});
     });
     const auto sum_items = [&](Range rows, const auto& done) {
-      launch(
-          stream_, rows.size(),
-          SumItem<T, std::decay_t<decltype(done)>>{sum, b.item_begin.data(), part_begin, partial, rows.begin,
-                                                   backward.gradients.data() + table.range.begin, done});
+      launch(stream_, rows.size(),
+             SumItem<T, std::decay_t<decltype(done)>>{sum, b.item_begin.data(), part_begin, partial, used,
+                                                      rows.begin,
+                                                      backward.gradients.data() + table.range.begin, done});
     };
     if (backward.fused != nullptr) {
       const Moments moments{backward.fused->first_moment, backward.fused->second_moment};

@@ -305,18 +305,6 @@ struct SumPart {
   }
 };
 
-/// Updates the weights by eight elements of the gradient, which are not stored. T is the type of the weights'
-/// copies.
-template <class T>
-struct UpdateTable {
-  WeightUpdate<T> update;
-  const float* gradients;  // the flat buffer
-  bool decays;
-  VAECF_HD void operator()(const float* to, const Vec8& sum) const {
-    update.eight(update.rule(decays), sum, to - gradients);
-  }
-};
-
 /// One item per block; its gradient is zero if it has no users. Done: StoreSums or UpdateTable.
 template <class T, class Done>
 struct SumItem {
@@ -328,13 +316,15 @@ struct SumItem {
   const std::int64_t* item_begin;
   const std::int64_t* part_begin;  // null: no item has parts
   const float* partial;
-  std::int64_t first;  // item of block 0
-  float* gradient;     // (items, stride)
+  const std::uint8_t* used;  // (items); UpdateUnused updates the others. Null: all are updated here
+  std::int64_t first;        // item of block 0
+  float* gradient;           // (items, stride)
   Done done;
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
     const std::int64_t item = first + block;
+    if (used != nullptr && used[item] == 0) return;
     float* sums = gradient + item * users.stride;
     const std::int64_t part = part_begin != nullptr ? part_begin[item] : 0;
     const std::int64_t end = part_begin != nullptr ? part_begin[item + 1] : 0;

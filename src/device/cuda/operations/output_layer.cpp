@@ -13,7 +13,7 @@ namespace {
 // whose weight gradients are added. The size depends on the GPU only, not on its current load, so that sums
 // keep their order from run to run. No product has more elements than max_logits.
 constexpr std::int64_t share_of_memory = 8;
-constexpr std::int64_t max_logits = std::int64_t{1} << 31;
+constexpr std::int64_t max_logits = std::int64_t{1} << 32;
 constexpr std::int64_t block_step = 64;  // users
 constexpr std::int64_t min_block = 128;  // fewer users make products inefficient
 // Rows of ML-20M, and the longest that fit into a kernel's 48 KiB of static shared memory, in bytes.
@@ -56,7 +56,10 @@ class OutputLayer {
     const std::int64_t most_items = (batch.all_items + exchange_.item_slices() - 1) / exchange_.item_slices();
     const std::int64_t bytes_of_user = round_up(most_items, item_alignment) * size_of(dtype_);
     const std::int64_t most = std::max(block_bytes() / bytes_of_user / block_step * block_step, min_block);
-    block_users_ = std::min(most, batch.users());
+    const std::int64_t blocks = (batch.users() + most - 1) / most;
+    // Of equal size, so that all products of a layer have one shape.
+    if (blocks > 0)
+      block_users_ = std::min(round_up(blocks_for(batch.users(), blocks), block_step), batch.users());
   }
 
   /// Computes loss and gradients, and reports those of weights and bias or updates the weights.
@@ -199,19 +202,19 @@ class OutputLayer {
     return to;
   }
 
-  /// Adds up the gradients of `block` and those of the blocks before it: d_weight, and d_bias after it.
+  /// Adds up the gradients of `block` and those of the blocks before it: d_weight, d_bias after it, and zeros
+  /// in the spare rows behind it.
   void weight_gradient(Range block, const Operand& gradient) {
     if (which_ == OutputGradients::hidden) return;
-    const std::int64_t rows = hidden_.columns() + 1;
-    const std::int64_t lda = round_up(rows, row_alignment);
+    const std::int64_t rows = round_up(hidden_.columns() + 1, row_alignment);  // with the spare ones
     const MatmulSpec spec{.m = rows,
                           .n = stride_,
                           .k = block.size(),
                           .a_transposed = true,
-                          .lda = lda,
                           .accumulate = block.begin > 0,
                           .operands = dtype_};
-    if (items_ > 0) device_.matmuls_.run(device_.stream_, spec, append_ones(block, lda), gradient, d_weight_);
+    if (items_ > 0)
+      device_.matmuls_.run(device_.stream_, spec, append_ones(block, rows), gradient, d_weight_);
     if (block.end == batch_.users()) report();
   }
 

@@ -8,33 +8,13 @@
 #include <type_traits>
 
 #include "device/cuda/item_ids.hpp"
+#include "device/cuda/operations/row_exponential.hpp"
 #include "device/cuda/operations/vec8.hpp"
 #include "device/cuda/shared_names.hpp"
 #include "device/cuda/step_state.hpp"
 
 /// Kernels of the output layer: the loss and its gradient with respect to the logits.
 namespace vaecf::cuda {
-
-using SoftmaxPart = math::SoftmaxPart<float>;
-
-/// Returns e^x. For logits of type Bf16 or Fp16, whose own error is at least |logit| 2^-12, by one
-/// instruction: with a relative error of 2^-22 + |x| 2^-23, and 0 instead of a subnormal number.
-template <class T>
-VAECF_HD inline float exponential(float x) {
-  if constexpr (std::is_same_v<T, float>) {
-    return std::exp(x);
-  } else {
-    const float exponent = x * 1.442695041F;  // log2(e)
-#ifdef __CUDA_ARCH__
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-#else
-    const float power = std::exp2(exponent);
-    return power < std::numeric_limits<float>::min() ? 0.0F : power;
-#endif
-  }
-}
 
 /// Columns [first, last) of a user's row of logits; `first` is a multiple of 8.
 template <class T>
@@ -97,7 +77,7 @@ struct LogitRows {
     thread_group.each(threads, [&](std::int64_t thread) {
       SoftmaxPart sum;
       for (std::int64_t at = part.first + 8 * thread; at < part.last; at += 8 * threads) {
-        sum.add(mask_padding(at, load_vec8(part.row + at)).at);
+        add(mask_padding(at, load_vec8(part.row + at)), sum);
       }
       sums[thread] = sum;
     });
@@ -106,6 +86,19 @@ struct LogitRows {
     const float sum =
         thread_group.sum(threads, [&](std::int64_t thread) { return sums[thread].rescaled_sum(maximum); });
     return {maximum, sum};
+  }
+
+  VAECF_HD static void add(const Vec8& logits, SoftmaxPart& sum) {
+    if constexpr (std::is_same_v<T, float>) {
+      sum.add(logits.at);
+    } else {
+      float top = sum.maximum;
+      for (const float logit : logits.at) top = std::fmax(top, logit);
+      const RowExponential<T> exponential(top);
+      sum.sum *= exponential(sum.maximum);
+      for (const float logit : logits.at) sum.sum += exponential(logit);
+      sum.maximum = top;
+    }
   }
 
   /// Saves the user's own logits of a part of the row, which is copied at `row`. Returns the sum of x logit.
@@ -132,17 +125,17 @@ struct LogitRows {
   VAECF_HD void write_gradient(ThreadGroup& thread_group, const RowPart<T>& part, const T* row,
                                const math::SoftmaxPart<Sum>& softmax) const {
     const float scale = state->scale.scale;
-    const float factor = scale * math::softmax_scale(totals[part.user].sum, softmax);
+    const RowExponential<T> exponential(softmax.maximum,
+                                        scale * math::softmax_scale(totals[part.user].sum, softmax));
     thread_group.each(part.vecs(), [&](std::int64_t e) {
       const std::int64_t at = part.first + 8 * e;
       Vec8 x = load_vec8(row + at);
-      for (int j = 0; j < 8; ++j) x.at[j] = factor * exponential<T>(x.at[j] - softmax.maximum);
+      for (float& value : x.at) value = exponential(value);
       store_vec8(part.row + at, x);
     });
     write_padding(thread_group, part);
-    write_positives(thread_group, part, [&](float logit, float value) {
-      return factor * exponential<T>(logit - softmax.maximum) - scale * value;
-    });
+    write_positives(thread_group, part,
+                    [&](float logit, float value) { return exponential(logit) - scale * value; });
   }
 
   template <class ThreadGroup>
@@ -164,30 +157,32 @@ struct LogitRows {
 };
 
 /// One user per block, with a row of at most `row_bytes`. The row is copied to shared memory, so that each
-/// logit is read once.
+/// logit is read once from device memory.
 template <class T, int row_bytes>
 struct StagedSoftmax {
   static constexpr int threads = 320;
   static constexpr int scratch_bytes = row_bytes;
-  // 227 KiB of shared memory, of which the driver takes 1 KiB per block.
-  static constexpr int blocks_at_once = row_bytes <= 40 * 1024 ? 5 : 4;
+  // 227 KiB of shared memory, of which the driver takes 1 KiB per block. Five blocks in fp32 would spill
+  // registers.
+  static constexpr int blocks_at_once = row_bytes <= 40 * 1024 && !std::is_same_v<T, float> ? 5 : 4;
   LogitRows<T> rows;
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
     const RowPart<T> row = rows.part(block, 0, rows.items);
     T* const staged = reinterpret_cast<T*>(scratch);
-    const float lowest = SoftmaxPart().maximum;
-    const float maximum = thread_group.max(row.vecs(), [&](std::int64_t e) {
-      const Vec8 x = rows.mask_padding(8 * e, copy_vec8(row.row + 8 * e, staged + 8 * e));
-      float top = lowest;  // ignores NaN, which makes the sum NaN
-      for (const float logit : x.at) top = std::fmax(top, logit);
-      return top;
+    thread_group.stage(staged, row.row, row.vecs() * 8 * sizeof(T));
+    thread_group.each(8 * row.vecs() - row.last, [&](std::int64_t i) {
+      staged[row.last + i] = from_float<T>(-std::numeric_limits<float>::infinity());
     });
+    // NaN do not count here, and make the sum NaN.
+    const float maximum =
+        thread_group.max(row.vecs(), [&](std::int64_t e) { return max_of(load_packed8(staged + 8 * e)); });
+    const RowExponential<T> exponential(maximum);
     const float sum = thread_group.sum(row.vecs(), [&](std::int64_t e) {
-      const Vec8 x = rows.mask_padding(8 * e, load_vec8(staged + 8 * e));
+      const Vec8 x = load_vec8(staged + 8 * e);
       float part = 0.0F;
-      for (const float logit : x.at) part += exponential<T>(logit - maximum);
+      for (const float logit : x.at) part += exponential(logit);
       return part;
     });
     const SoftmaxPart softmax{maximum, sum};

@@ -128,8 +128,10 @@ class Scorer {
     float* values = device_.scratch_.get<float>(Scratch::logits, part_ * stride_, "scores of held-out users");
     const auto* rows = static_cast<const std::byte*>(exchange_.gather(hidden_, dtype));
     for (std::int64_t first = 0; first < batch_.users(); first += part_) {
+      // Of output tables with their padding, whose weights and biases are zero: cuBLASLt's kernels for Hopper
+      // require a multiple of 8.
       const MatmulSpec spec{.m = std::min(part_, batch_.users() - first),
-                            .n = items_,
+                            .n = weight_->transposed ? items_ : stride_,
                             .k = hidden_.columns(),
                             .b_transposed = weight_->transposed,
                             .lda = hidden_.stride(),

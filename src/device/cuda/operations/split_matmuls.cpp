@@ -1,5 +1,7 @@
 #include "device/cuda/split_matmuls.hpp"
 
+#include <utility>
+
 #include "device/cuda/operations/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 #include "device/cuda/platform/matmuls.hpp"
@@ -77,9 +79,11 @@ Operand write_halves(Stream& stream, const float* from, std::int64_t size, std::
 
 }  // namespace
 
-SplitMatmuls::SplitMatmuls(Gpu& gpu, Scratch& scratch, bool deterministic, device::Precision precision)
+SplitMatmuls::SplitMatmuls(Gpu& gpu, Scratch& scratch, bool deterministic, device::Precision precision,
+                           std::vector<Stream*> beside)
     : matmuls_(gpu, deterministic,
-               precision == device::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
+               precision == device::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact,
+               std::move(beside)),
       scratch_(scratch),
       splits_(precision == device::Precision::bf16x3) {}
 

@@ -63,6 +63,18 @@ struct WeightUpdate {
   }
 };
 
+/// Updates the weights by eight elements of the gradient, which are not stored. T is the type of the weights'
+/// copies.
+template <class T>
+struct UpdateTable {
+  WeightUpdate<T> update;
+  const float* gradients;  // the flat buffer
+  bool decays;
+  VAECF_HD void operator()(const float* to, const Vec8& sum) const {
+    update.eight(update.rule(decays), sum, to - gradients);
+  }
+};
+
 template <class T>
 WeightUpdate<T> make_weight_update(const StepState& step, Moments moments, Parameters& parameters) {
   return {.state = step.device_state.data(),

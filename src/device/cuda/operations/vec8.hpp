@@ -186,16 +186,6 @@ VAECF_HD inline void store_vec8(T* to, const Vec8& vec, Memory memory = Memory::
   }
 }
 
-/// Copies eight elements to shared memory and returns their values.
-template <class T>
-VAECF_HD inline Vec8 copy_vec8(const T* from, T* to) {
-  const Packed8<T> packed = load_packed8(from);
-  for (int part = 0; part < packed.parts; ++part) {
-    store_words(to + 4 * part, packed.words[part], Memory::shared);
-  }
-  return unpack8(packed);
-}
-
 template <class T>
 VAECF_HD inline float to_float(T number) {
   if constexpr (std::is_same_v<T, float>) {

@@ -26,6 +26,7 @@ class BlockGroup {
   /// Exchange buffer for partial results; must be in shared memory.
   struct Shared {
     double slots[THREADS / 32 + 1];  // the last slot broadcasts the result
+    std::uint64_t staged;            // barrier of stage()
   };
 
   __device__ explicit BlockGroup(Shared& shared) : shared_(shared) {}
@@ -51,6 +52,43 @@ class BlockGroup {
   __device__ void each(std::int64_t n, F&& f) const {
     for (std::int64_t i = threadIdx.x; i < n; i += THREADS) f(i);
     __syncthreads();
+  }
+
+  /// From Hopper on, one bulk copy, which occupies no registers: the copies of all blocks of a multiprocessor
+  /// are on their way together. The kernel before this one has written `from`, so no fence is needed.
+  __device__ void stage(void* to, const void* from, std::int64_t bytes) const {
+#if __CUDA_ARCH__ >= 900
+    const auto barrier = static_cast<std::uint32_t>(__cvta_generic_to_shared(&shared_.staged));
+    const auto size = static_cast<std::uint32_t>(bytes);
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+      asm volatile("fence.proxy.async.shared::cta;" ::
+                       : "memory");  // the copy signals the initialized barrier
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(size)
+                   : "memory");
+      if (size > 0)
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+            "l"(__cvta_generic_to_global(from)), "r"(size), "r"(barrier)
+            : "memory");
+    }
+    __syncthreads();
+    std::uint32_t arrived = 0;
+    while (arrived == 0) {
+      asm volatile(
+          "{\n.reg .pred p;\n"
+          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
+          "selp.u32 %0, 1, 0, p;\n}"
+          : "=r"(arrived)
+          : "r"(barrier)
+          : "memory");
+    }
+#else
+    for (std::int64_t i = threadIdx.x; i < bytes / 16; i += THREADS)
+      static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
+    __syncthreads();
+#endif
   }
 
  private:

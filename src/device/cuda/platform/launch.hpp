@@ -41,8 +41,9 @@ class NvtxRange {
 ///   template <class ThreadGroup>
 ///   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const;
 /// All threads of a block run the whole body. They cooperate only through the functions of math::ThreadGroup
-/// (sum, max, each; each ends in a barrier). Code outside these functions must compute the same values on
-/// every thread and must not write to memory.
+/// (sum, max, each) and stage(to, from, bytes), which copies device memory to `scratch`, at most once a
+/// block, in pieces of 16 bytes that are aligned in both; each ends in a barrier. Code outside these
+/// functions must compute the same values on every thread and must not write to memory.
 template <class Body>
 void launch(Stream& stream, std::int64_t blocks, const Body& body);
 

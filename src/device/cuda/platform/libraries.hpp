@@ -13,6 +13,7 @@ namespace vaecf::cuda {
   f(GetStatusName);                 \
   f(GetStatusString);               \
   f(Matmul);                        \
+  f(MatmulAlgoConfigGetAttribute);  \
   f(MatmulAlgoGetHeuristic);        \
   f(MatmulDescCreate);              \
   f(MatmulDescDestroy);             \

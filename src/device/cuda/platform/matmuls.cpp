@@ -7,15 +7,15 @@
 #include <limits>
 #include <map>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
+#include "device/cuda/platform/checked_libraries.hpp"
 #include "device/cuda/platform/gpu.hpp"
-#include "device/cuda/platform/libraries.hpp"
 #include "device/cuda/platform/memory.hpp"
-#include "device/cuda/platform/sparse_products.hpp"
 #include "device/cuda/platform/stream.hpp"
 
 namespace vaecf::cuda {
@@ -24,38 +24,6 @@ namespace {
 /// NVIDIA's recommendation for Hopper; large enough for the split sums of all products here.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 constexpr int max_candidates = 16;
-
-/// Throws RunError for a failed call of a library, or for the older error of the device that often causes it
-/// and is more specific.
-[[noreturn]] void fail(const char* what, const char* error, const char* name, const char* advice) {
-  vaecf::cuda::check(cudaGetLastError(), what);
-  throw RunError(format(
-      "GPU: {} failed: {} ({}); see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid messages; {}",
-      what, error, name, advice));
-}
-
-void check(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    fail(what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status),
-         "train.precision: fp32 requires the least support from a GPU");
-}
-void check(cusparseStatus_t status, const char* what) {
-  if (status != CUSPARSE_STATUS_SUCCESS)
-    fail(what, cusparse().GetErrorString(status), cusparse().GetErrorName(status),
-         "device: cpu computes the same scores");
-}
-
-struct Destroy {
-  void operator()(cublasLtMatmulDescOpaque_t* p) const { cublaslt().MatmulDescDestroy(p); }
-  void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublaslt().MatrixLayoutDestroy(p); }
-  void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublaslt().MatmulPreferenceDestroy(p); }
-  void operator()(cublasLtContext* p) const { cublaslt().Destroy(p); }
-  void operator()(cusparseContext* p) const { cusparse().Destroy(p); }
-  void operator()(cusparseSpMatDescr* p) const { cusparse().DestroySpMat(p); }
-  void operator()(cusparseDnMatDescr* p) const { cusparse().DestroyDnMat(p); }
-};
-template <class Handle>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 
 cudaDataType_t type_of(DType dtype) {
   switch (dtype) {
@@ -102,9 +70,12 @@ struct MatmulPlan {
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, c;
   std::vector<cublasLtMatmulAlgo_t> algorithms;  ///< fallbacks follow the one in use
+  bool timed = false;
+  double seconds = 0.0;    ///< of the one in use, if timed
+  double runner_up = 0.0;  ///< seconds of the second fastest; infinity if there is none
 };
 
-MatmulPlan describe(const MatmulSpec& spec, Fp32Products fp32) {
+MatmulPlan describe_to_cublas(const MatmulSpec& spec, Fp32Products fp32) {
   cublasLtMatmulDesc_t description = nullptr;
   const bool rounds = spec.operands == DType::fp32 && fp32 == Fp32Products::tf32;
   check(cublaslt().MatmulDescCreate(&description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
@@ -134,26 +105,17 @@ struct Operands {
   const void* bias;
 };
 
-/// The properties that determine a product's algorithm: its spec and the alignment of its operands.
+/// The properties that determine a product's algorithm: its spec, without `accumulate`, and the alignment of
+/// its operands.
 using PlanKey = std::pair<MatmulSpec, std::array<std::uint32_t, 3>>;
-
-constexpr const char* describing = "describing a product with a sparse matrix";
-
-Owned<cusparseDnMatDescr_t> make_dense(std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                                       const float* values) {
-  cusparseDnMatDescr_t made = nullptr;
-  check(cusparse().CreateDnMat(&made, rows, columns, stride, const_cast<float*>(values), CUDA_R_32F,
-                               CUSPARSE_ORDER_ROW),
-        describing);
-  return Owned<cusparseDnMatDescr_t>(made);
-}
 
 }  // namespace
 
 struct Matmuls::State {
-  State(Gpu& gpu, bool is_deterministic, Fp32Products fp32_products)
+  State(Gpu& gpu, bool is_deterministic, Fp32Products fp32_products, std::vector<Stream*> other_streams)
       : deterministic(is_deterministic),
         fp32(fp32_products),
+        beside(std::move(other_streams)),
         workspace(gpu, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
     cublasLtHandle_t made = nullptr;
     check(cublaslt().Create(&made), "starting cuBLASLt");
@@ -222,17 +184,23 @@ struct Matmuls::State {
     return best;
   }
 
-  std::size_t fastest(Stream& stream, const MatmulPlan& plan, const Operands& x) {
+  /// Moves the fastest algorithm to the front.
+  void time_algorithms(Stream& stream, const Operands& x, MatmulPlan& plan) {
+    // So that earlier work is not measured.
+    stream.synchronize();
+    for (Stream* other : beside) other->synchronize();
     std::vector<double> times;
     for (const auto& algorithm : plan.algorithms) times.push_back(seconds(stream, plan, algorithm, x));
-    return static_cast<std::size_t>(std::ranges::min_element(times) - times.begin());
+    const auto best = std::ranges::min_element(times) - times.begin();
+    std::swap(plan.algorithms.front(), plan.algorithms[best]);
+    plan.timed = true;
+    plan.seconds = times[best];
+    times[best] = std::numeric_limits<double>::infinity();
+    plan.runner_up = std::ranges::min(times);
   }
 
-  MatmulPlan& plan_for(Stream& stream, const MatmulSpec& spec, const Operands& x) {
-    const PlanKey key{spec, {alignment_of(x.a), alignment_of(x.b), alignment_of(x.c)}};
-    const auto known = plans.find(key);
-    if (known != plans.end()) return known->second;
-    MatmulPlan made = describe(spec, fp32);
+  MatmulPlan make_plan(const MatmulSpec& spec, const Operands& x) {
+    MatmulPlan made = describe_to_cublas(spec, fp32);
     if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
     made.algorithms = candidates(made, spec, x);
     if (made.algorithms.empty()) {
@@ -240,25 +208,62 @@ struct Matmuls::State {
           "GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: fp32, which requires the least support",
           spec.m, spec.k, spec.k, spec.n));
     }
-    // Timing the algorithms overwrites the result and blocks until the device is done. If either is not
-    // allowed, or the product is small, the heuristic's first algorithm is used.
-    const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
-    if (!deterministic && !spec.accumulate && !stream.capturing() && worth_it) {
-      stream.synchronize();  // so that earlier work is not measured
-      std::swap(made.algorithms.front(), made.algorithms[fastest(stream, made, x)]);
+    return made;
+  }
+
+  /// Returns the timed plan of a product that differs in its depth at most; null if there is none.
+  const MatmulPlan* timed_plan_like(MatmulSpec spec) const {
+    for (const auto& [key, plan] : plans) {
+      spec.k = key.first.k;
+      spec.lda = key.first.lda;
+      spec.ldb = key.first.ldb;
+      if (plan.timed && key.first == spec) return &plan;
     }
-    return plans.emplace(key, std::move(made)).first->second;
+    return nullptr;
+  }
+
+  /// Timing the algorithms overwrites the result and blocks until the device is done. If either is not
+  /// allowed, or the product is small, the heuristic's first algorithm is used. A product that accumulates
+  /// uses the plan of the one that does not: the first block's, even if the last block of users is smaller.
+  MatmulPlan& plan_for(Stream& stream, MatmulSpec spec, const Operands& x) {
+    const bool accumulates = std::exchange(spec.accumulate, false);
+    const PlanKey key{spec, {alignment_of(x.a), alignment_of(x.b), alignment_of(x.c)}};
+    auto known = plans.find(key);
+    if (known == plans.end()) {
+      MatmulPlan made = make_plan(spec, x);
+      const MatmulPlan* like = accumulates ? timed_plan_like(spec) : nullptr;
+      if (like != nullptr) made.algorithms.insert(made.algorithms.begin(), like->algorithms.front());
+      known = plans.emplace(key, std::move(made)).first;
+    }
+    MatmulPlan& plan = known->second;
+    const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 5e7;
+    if (!deterministic && !plan.timed && !accumulates && worth_it && !stream.capturing())
+      time_algorithms(stream, x, plan);
+    return plan;
+  }
+
+  std::string algorithm_text(const cublasLtMatmulAlgo_t& algorithm) const {
+    const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+      std::int32_t value = -1;
+      std::size_t written = 0;
+      cublaslt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written);
+      return value;
+    };
+    return format("algorithm {} tile {} stages {} split {}", number(CUBLASLT_ALGO_CONFIG_ID),
+                  number(CUBLASLT_ALGO_CONFIG_TILE_ID), number(CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                  number(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
   }
 
   bool deterministic;
   Fp32Products fp32;
+  std::vector<Stream*> beside;
   Owned<cublasLtHandle_t> handle;
   DeviceArray<std::byte> workspace;
   std::map<PlanKey, MatmulPlan> plans;
 };
 
-Matmuls::Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32)
-    : state_(std::make_unique<State>(gpu, deterministic, fp32)) {}
+Matmuls::Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32, std::vector<Stream*> beside)
+    : state_(std::make_unique<State>(gpu, deterministic, fp32, std::move(beside))) {}
 Matmuls::~Matmuls() = default;
 
 void Matmuls::run(Stream& stream, const MatmulSpec& spec, const void* a, const void* b, void* c,
@@ -276,52 +281,11 @@ void Matmuls::run(Stream& stream, const MatmulSpec& spec, const void* a, const v
   }
 }
 
-struct SparseProducts::State {
-  Gpu& gpu;
-  // For row-major matrices NVIDIA recommends the second algorithm. Only the third gives the same bits in each
-  // run.
-  cusparseSpMMAlg_t algorithm;
-  Owned<cusparseHandle_t> handle;
-  DeviceArray<std::byte> workspace;
-};
-
-SparseProducts::SparseProducts(Gpu& gpu, bool deterministic)
-    : state_(std::make_unique<State>(
-          State{gpu, deterministic ? CUSPARSE_SPMM_CSR_ALG3 : CUSPARSE_SPMM_CSR_ALG2, nullptr, {}})) {
-  cusparseHandle_t made = nullptr;
-  check(cusparse().Create(&made), "starting cuSPARSE");
-  state_->handle.reset(made);
-}
-SparseProducts::~SparseProducts() = default;
-
-void SparseProducts::run(Stream& stream, const SparseRows& a, const float* b, std::int64_t ldb,
-                         std::int64_t n, float* c, std::int64_t ldc) {
-  check(cusparse().SetStream(state_->handle.get(), static_cast<cudaStream_t>(stream.native())), describing);
-  cusparseSpMatDescr_t made = nullptr;
-  check(cusparse().CreateCsr(&made, a.rows, a.columns, a.entries, const_cast<std::int32_t*>(a.offsets),
-                             const_cast<std::int32_t*>(a.indices), const_cast<float*>(a.values),
-                             CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
-        describing);
-  const Owned<cusparseSpMatDescr_t> left(made);
-  const auto right = make_dense(a.columns, n, ldb, b);
-  const auto result = make_dense(a.rows, n, ldc, c);
-  const float alpha = 1.0F;
-  const float beta = 0.0F;
-  const auto call = [&](auto function, auto* memory_or_size) {
-    return function(state_->handle.get(), CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                    &alpha, left.get(), right.get(), &beta, result.get(), CUDA_R_32F, state_->algorithm,
-                    memory_or_size);
-  };
-  std::size_t bytes = 0;
-  check(call(cusparse().SpMM_bufferSize, &bytes), describing);
-  if (static_cast<std::size_t>(state_->workspace.size()) < bytes) {
-    stream.synchronize();
-    state_->workspace = DeviceArray<std::byte>();
-    state_->workspace =
-        DeviceArray<std::byte>(state_->gpu, static_cast<std::int64_t>(bytes), "the products' workspace");
-  }
-  check(call(cusparse().SpMM, static_cast<void*>(state_->workspace.data())),
-        "a product with a sparse matrix");
+std::vector<PlannedMatmul> Matmuls::plans() const {
+  std::vector<PlannedMatmul> all;
+  for (const auto& [key, plan] : state_->plans)
+    all.push_back({key.first, state_->algorithm_text(plan.algorithms.front()), plan.seconds, plan.runner_up});
+  return all;
 }
 
 }  // namespace vaecf::cuda
