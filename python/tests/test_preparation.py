@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import vaecf
 from vaecf import InputError, cli, wording
+from vaecf.yaml_files import flatten
 
 pa = pytest.importorskip("pyarrow")
 nw = pytest.importorskip("narwhals.stable.v1")
@@ -175,6 +177,34 @@ def test_damaged_files_are_named(
     assert cli.main(["prepare", "events.parquet", *options]) == 2
     assert "vaecf: events.parquet: cannot be read: " in capsys.readouterr().err
     assert os.listdir() == ["events.parquet"]
+
+
+def test_program_makes_the_same_of_a_text_file(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`vaecf_dist prepare FILE --file` is vaecf.prepare: the same bytes, and a configuration with the same values."""
+    monkeypatch.chdir(tmp_path)
+    table = events(text=False).drop(columns="at")
+    folder = Path("folder")
+    folder.mkdir()
+    table.to_csv("events.csv", index=False)
+    table.to_csv("events.tsv", index=False, sep="\t")
+    table.to_json("events.jsonl", orient="records", lines=True)
+    table.to_csv(folder / "part.tsv.gz", index=False, sep="\t")
+    table[["item", "other"]].drop_duplicates().to_csv("items.csv", index=False)
+    for source in ("events.csv", "events.tsv", "events.jsonl", "folder"):
+        given: dict[str, Any] = {"user": "user", "item": "item", "rating": "plays", "items": "items.csv", "title": "other"}
+        given |= {"min_rating": 2, "split": "ratio", "seed": 5}
+        options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+        results = []
+        for maker in ("program", "python"):
+            if maker == "program":
+                command = [program, "prepare", source, "--file", "made.h5", *options, "--quiet"]
+                subprocess.run(command, check=True, capture_output=True)
+            else:
+                vaecf.prepare(source, file="made.h5", program=program, **given)
+            results.append((Path("made.h5").read_bytes(), flatten(yaml.safe_load(Path("made.yaml").read_text()))))
+            Path("made.h5").unlink()
+        assert results[0][0] == results[1][0] and results[0][1] == results[1][1], source
+        assert results[0][1]["data.source.path"] == str(tmp_path / source)
 
 
 def test_text_files_are_read_by_the_program(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:

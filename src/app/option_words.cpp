@@ -34,6 +34,7 @@ std::string option_words(std::string text, const OptionKeys& options) {
     if (message != std::string::npos) text.erase(0, message + 2);
   }
   replace_name(text, "which data.source names", "which --user, --item, --rating or --time names");
+  replace_name(text, "data.prepare.split:", "--split");  // Messages name it with its value.
   for (const auto& [option, key] : options) replace_name(text, key, option);
   return text;
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -103,8 +104,7 @@ std::vector<std::pair<std::string, std::string>> source_keys(const std::string& 
   };
   const bool json = has(".jsonl") || has(".ndjson") || has(".json");
   std::vector<std::pair<std::string, std::string>> keys = {
-      {"data.source.format", json ? "json_lines" : "delimited"},
-      {"data.source.path", quoted(absolute(path))}};
+      {"data.source.format", json ? "json_lines" : "delimited"}, {"data.source.path", quoted(path)}};
   if (has(".tsv")) keys.emplace_back("data.source.separator", quoted("\t"));
   return keys;
 }
@@ -114,8 +114,7 @@ std::vector<std::pair<std::string, std::string>> source_keys(const std::string& 
 std::vector<std::pair<std::string, std::string>> keys_of(const CommandLine& line,
                                                          const PrepareArguments& arguments) {
   std::vector<std::pair<std::string, std::string>> keys = {
-      {"name", quoted(fs::path(arguments.file).stem().string())},
-      {"data.file", quoted(absolute(arguments.file))}};
+      {"name", quoted(fs::path(arguments.file).stem().string())}, {"data.file", quoted(arguments.file)}};
   const auto source = source_keys(line.config);
   keys.insert(keys.end(), source.begin(), source.end());
   keys.insert(keys.end(), arguments.keys.begin(), arguments.keys.end());
@@ -159,6 +158,22 @@ std::string config_beside(const std::string& file) {
   return path.string();
 }
 
+/// Returns the configuration of these keys, with absolute paths, so that it works in any folder.
+std::string configuration_text(const std::vector<std::pair<std::string, std::string>>& keys,
+                               const config::Config& config) {
+  const std::map<std::string, std::string> paths = {{"data.file", config.options.data.file},
+                                                    {"data.source.path", config.source.path},
+                                                    {"data.source.users.path", config.source.users.path},
+                                                    {"data.source.items.path", config.source.items.path}};
+  std::string text(written_mark);
+  for (const auto& [key, value] : keys) {
+    const auto path = paths.find(key);
+    const bool is_path = path != paths.end() && !path->second.empty();
+    text += format("{}: {}\n", key, is_path ? quoted(absolute(path->second)) : value);
+  }
+  return text;
+}
+
 /// Prepares the dataset. The messages that it throws have keys.
 void prepare(const CommandLine& line, const PrepareArguments& arguments) {
   const bool by_options = !arguments.file.empty();
@@ -168,18 +183,17 @@ void prepare(const CommandLine& line, const PrepareArguments& arguments) {
         line.config));
   config::Config config;
   std::string beside;
-  std::string text(written_mark);
+  std::string text;
   if (by_options) {
     beside = config_beside(arguments.file);
     std::error_code unknown;
     if (line.config.find_first_of("*?[") == std::string::npos && !fs::exists(line.config, unknown))
       throw InputError(format("{}: no such file; pass a file of events, a folder or a pattern", line.config));
+    const auto keys = keys_of(line, arguments);
     std::vector<std::string> overrides;
-    for (const auto& [key, value] : keys_of(line, arguments)) {
-      overrides.push_back(format("{}={}", key, value));
-      text += format("{}: {}\n", key, value);
-    }
+    for (const auto& [key, value] : keys) overrides.push_back(format("{}={}", key, value));
     config = config::parse("{}", line.config, overrides);
+    text = configuration_text(keys, config);
   } else {
     config = config::load(line.config, line.overrides);
   }
@@ -238,7 +252,6 @@ void add_keys(CLI::App& command, const std::shared_ptr<PrepareArguments>& argume
         ->type_name(type)
         ->allow_extra_args(false);
   };
-  const auto location = [](const std::string& path) { return quoted(absolute(path)); };
   const auto plain = [](const std::string& text) { return text; };
   add("--user", "data.source.user_column", "column of user ids", "COLUMN", quoted);
   add("--item", "data.source.item_column", "column of item ids", "COLUMN", quoted);
@@ -247,9 +260,8 @@ void add_keys(CLI::App& command, const std::shared_ptr<PrepareArguments>& argume
   add("--time", "data.source.time_column", "column of times; default: lines are in the order of time",
       "COLUMN", quoted);
   auto* items = add("--items", "data.source.items.path", "table of items, found by the same column of ids",
-                    "FILE", location);
-  add("--users", "data.source.users.path", "table of users, found by the same column of ids", "FILE",
-      location);
+                    "FILE", quoted);
+  add("--users", "data.source.users.path", "table of users, found by the same column of ids", "FILE", quoted);
   add("--title", "data.source.items.title_column", "column of titles in the table of items", "COLUMN", quoted)
       ->needs(items);
   arguments->options.insert(arguments->options.end(),

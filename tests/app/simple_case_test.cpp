@@ -83,7 +83,8 @@ TEST_F(SimpleCase, ErrorsNameTheOptions) {
       {own + columns + "--seed x", "vaecf_dist: --seed must be an integer, got \"x\""},
       {own + columns + "--dates 2 1", "vaecf_dist: --dates must be a list of two increasing dates"},
       {own + columns + "--duplicates some", "vaecf_dist: --duplicates must be one of"},
-      {own + columns + "--split stable --validation-users 4", "vaecf_dist: --validation-users is 4, but"},
+      {own + columns + "--split stable --validation-users 4",
+       "vaecf_dist: --validation-users is 4, but --split stable holds out"},
       {own + columns + "--min-user-items 99", "lower --min-user-items"},
   };
   for (const auto& [command, message] : cases) {
