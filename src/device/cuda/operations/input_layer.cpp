@@ -165,14 +165,12 @@ void Device::update_unused_rows(const device::Batch& batch_base, Layer layer, In
     launch(unused_.stream, batch.users(),
            MarkUsed{scales_of(batch, scaling, &step), batch.offsets.data(), batch.columns.data(), used});
     dispatch_dtype(dtype(), [&]<class T>(T) {
-      UpdateUnused<T> update{.used = used,
-                             .eights = batch.items * table.stride / 8,
-                             .eights_per_row = table.stride / 8,
-                             .blocks = 64,
-                             .gradient = backward.gradients.data() + table.range.begin,
-                             .update = {make_weight_update<T>(step, moments, backward.fused->parameters),
-                                        backward.gradients.data(), table.spec.decays}};
-      launch(unused_.stream, update.blocks, update);
+      launch(unused_.stream, batch.items,
+             UpdateUnused<T>{used,
+                             table.stride,
+                             backward.gradients.data() + table.range.begin,
+                             {make_weight_update<T>(step, moments, backward.fused->parameters),
+                              backward.gradients.data(), table.spec.decays}});
     });
   });
   updated_unused_ = &batch;

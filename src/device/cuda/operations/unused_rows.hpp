@@ -30,27 +30,21 @@ struct MarkUsed {
   }
 };
 
-/// Updates the rows of the other items, whose gradient is zero. T is the type of the weights' copies.
+/// Updates the rows of the other items, whose gradient is zero, one per block: small blocks, which soon make
+/// room for the kernels of the stream, whose priority is higher. T is the type of the weights' copies.
 template <class T>
 struct UpdateUnused {
-  static constexpr int threads = 1024;
+  static constexpr int threads = narrow_threads;
   const std::uint8_t* used;  // (items)
-  std::int64_t eights;       // of the table
-  std::int64_t eights_per_row;
-  std::int64_t blocks;
-  const float* gradient;  // the table's, not read: the place of its elements
+  std::int64_t stride;
+  const float* gradient;  // (items, stride), not read: the place of the rows
   UpdateTable<T> update;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
-    const UpdateRule rule = update.update.rule(update.decays);
-    const std::int64_t first = gradient - update.gradients;
-    const std::int64_t rounds = (eights + blocks * threads - 1) / (blocks * threads);
-    thread_group.each(rounds * threads, [&](std::int64_t i) {
-      const std::int64_t eight = (i / threads * blocks + block) * threads + i % threads;
-      if (eight < eights && used[eight / eights_per_row] == 0)
-        update.update.eight(rule, Vec8{}, first + 8 * eight);
-    });
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t item) const {
+    if (used[item] != 0) return;
+    thread_group.each(stride / 8,
+                      [&](std::int64_t eight) { update(gradient + item * stride + 8 * eight, Vec8{}); });
   }
 };
 
