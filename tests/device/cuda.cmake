@@ -56,6 +56,11 @@ vaecf_test_compiles_kernels(cuda_platform_emulated_test)
 if(VAECF_HAS_CUDA)
   vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda.cpp
              LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_thread_ranks vaecf_device vaecf_cudart)
+  # Its products replace those in vaecf_device.
+  vaecf_test(contract_cuda_plain_test NEEDS_GPU
+             SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda/plain_matmuls.cu
+             LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_thread_ranks vaecf_device vaecf_cuda_flags vaecf_cudart)
+  target_include_directories(contract_cuda_plain_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
   vaecf_test(cuda_platform_gpu_test NEEDS_GPU
              SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_inverse_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cu
              LIBRARIES vaecf_platform_contract vaecf_device vaecf_cuda_flags vaecf_cudart)
