@@ -1,6 +1,7 @@
 """The performance model against results of its former C++ implementation, the tables of its design, and hand-made cases."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,6 +48,8 @@ DEFAULTS = {
     "distributed.comm_dtype": "fp32",
     "distributed.overlap": "auto",
     "distributed.bucket_mib": 4.0,
+    "distributed.algorithm": "ring",
+    "train.deterministic": False,
     "data.virtual_shards": 64,
 }
 
@@ -77,7 +80,8 @@ def test_predictions_equal_those_of_the_former_implementation(case):
         assert found == same(expected), (ranks, users)
         assert break_even_users_per_rank(cost, work, machine, run) == (None if break_even is None else same(break_even))
     if "table" in case:
-        lines = [line for line in predict_table(machine, work, parallel, case["ranks"]).splitlines() if "slices" not in line]
+        table = predict_table(machine, work, parallel, case["ranks"])
+        lines = [line for line in table.splitlines() if "slices" not in line and "buckets" not in line]
         assert lines == [line for line in case["table"].splitlines() if " require data.virtual_shards" not in line]
 
 
@@ -140,6 +144,27 @@ def test_slices_win_below_the_batch_at_which_both_take_equally_long():
     free = replace(NVLINK, within_host=Link(0.0, 1e30), between_hosts=Link(0.0, 1e30))
     assert users_below_which_slices_win(step_cost(free, work), work, free, ParallelConfig(ranks=8)) is None
     assert users_below_which_slices_win(step_cost(free, work), work, free, ParallelConfig(ranks=8, sharded=True)) == 0.0
+
+
+def test_automatic_buckets_and_sums_depend_on_the_machine():
+    work = items_workload(20_108)
+    dgx = read_machine(ROOT / "configs" / "machines" / "dgx-h100.yaml")
+    config = {**DEFAULTS, "distributed.bucket_mib": "auto", "distributed.algorithm": "auto", "train.batch_size": 24576}
+    config["distributed.overlap"] = False
+    ranks = [8, 128]
+    auto = parallel_config(config, ranks)
+    table = predict_table(dgx, work, auto, ranks)
+    assert "8 ranks sum gradients in buckets of 32 MiB, in a ring or a tree" in table
+    assert "128 ranks sum gradients in buckets of 64 MiB, in a ring or a tree" in table
+    over_mpi = predict_table(replace(dgx, overlap=0.0), work, auto, ranks)
+    assert over_mpi.count("ranks sum gradients in buckets of 4 MiB, in a ring\n") == 2
+    # 128 ranks: a ring over 16 hosts waits 16 + 111 latencies, a tree 4 between hosts and 7 within, both twice.
+    ring = parallel_config({**config, "distributed.algorithm": "ring"}, ranks)
+    seconds = [predict(step_cost(dgx, work), work, dgx, replace(run, ranks=128)).communication for run in (ring, auto)]
+    buckets = math.ceil(4 * work.parameters / (64 * 1048576))
+    assert seconds[0] - seconds[1] == pytest.approx(buckets * 2e-6 * (16 * 4 + 111 * 1.5 - 4 * 4 - 7 * 1.5))
+    for other in ({"train.deterministic": True}, {"distributed.optimizer_state": "sharded"}):
+        assert "in a ring\n" in predict_table(dgx, work, parallel_config({**config, **other}, ranks), ranks)
 
 
 def test_groups_of_a_host_share_its_connection():

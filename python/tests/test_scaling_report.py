@@ -182,6 +182,11 @@ def test_runs_with_different_settings_throw(change):
         make_report([*runs[:-1], replace(runs[-1], **change)])
 
 
+def test_numbers_of_ranks_may_have_buckets_of_other_sizes():
+    runs = [replace(run, bucket_bytes=1e9 * run.ranks) for run in ideal_runs()]
+    assert len(make_report(runs).strong) == 3
+
+
 def test_missing_single_rank_runs_throw():
     with pytest.raises(InputError, match="no single-rank run, which"):
         make_report([run for run in ideal_runs() if run.ranks > 1], 400, 100)

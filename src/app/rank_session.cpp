@@ -30,7 +30,7 @@ std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOpt
 
 ExitCode RankSession::together(const TaskResult& outcome) {
   const auto mine = static_cast<std::int64_t>(outcome.code);
-  // A gather instead of a reduction, because ranks with different configurations may use different all-reduce
+  // A gather instead of a reduction, because ranks with different environments may use different all-reduce
   // algorithms.
   std::vector<std::int64_t> codes(hosts_->size());
   hosts_->all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(codes));

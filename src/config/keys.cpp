@@ -309,14 +309,16 @@ std::vector<Key> all_keys() {
       KEY("distributed.strategy", options.distributed.strategy,
           "how ranks synchronize; parameter_server (experimental): the last ranks store the weights for the others (CPU only)"),
       KEY("distributed.algorithm", options.distributed.algorithm,
-          "all-reduce algorithm; auto: chosen by the library"),
+          "all-reduce algorithm between GPUs; auto: chosen by NCCL; over MPI it is always a ring"),
       KEY("distributed.optimizer_state", options.distributed.optimizer,
           "sharded: each rank updates one shard of the weights and stores only its moments"),
       KEY("distributed.comm_dtype", options.distributed.comm_dtype,
           "data type for communication: of gradients, and of weights if the optimizer is sharded or servers store them"),
-      KEY("distributed.bucket_mib", options.distributed.bucket_mib,
-          between(comm::min_bucket_mib, comm::max_bucket_mib),
-          "size of the buckets in which gradients are reduced, in MiB"),
+      or_word(KEY("distributed.bucket_mib", options.distributed.bucket_mib,
+                  between(comm::min_bucket_mib, comm::max_bucket_mib),
+                  "size of the buckets in which gradients are reduced, in MiB; "
+                  "auto: 4 over MPI, 32 between the GPUs of a host, 64 between those of several hosts"),
+              "auto"),
       or_word(
           or_word(
               KEY("distributed.item_slices", options.distributed.item_slices, at_least(1),
@@ -326,7 +328,7 @@ std::vector<Key> all_keys() {
           "auto", comm::automatic_item_slices, item_slices_of),
       KEY("distributed.overlap", options.distributed.overlap,
           "overlap the reduction with the backward pass; auto: true for GPUs; "
-          "true over MPI: messages are posted early, and algorithm is ignored"),
+          "true over MPI: messages are posted early, and each rank sums its own part instead of a ring"),
       KEY("distributed.parameter_server.servers", options.distributed.servers, at_least(1),
           "parameter_server: number of servers, the last ranks; the others are workers"),
       KEY("distributed.parameter_server.updates", options.distributed.updates,

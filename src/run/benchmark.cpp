@@ -94,7 +94,7 @@ class BenchmarkRun {
         .set("optimizer_state", to_string(run_.options.distributed.optimizer))
         .set("wire", to_string(run_.options.distributed.comm_dtype))
         .set("overlap", training.overlaps)
-        .set("bucket_bytes", bytes_per_mib * run_.options.distributed.bucket_mib)
+        .set("bucket_bytes", comm::bucket_bytes(run_.options.distributed, run_.communicator))
         .set("virtual_shards", run_.options.data.virtual_shards)
         .set("item_slices", std::int64_t{run_.item_slices()})
         .set("model_parallel_groups", std::int64_t{run_.model_parallel_groups()})

@@ -131,6 +131,11 @@ std::string timed_rows(const Run& run) {
   std::string rows =
       row("communication/step",
           run.communicator.size() > 1 ? format_comm_volume(trainer.facts().comm_volume) : "none: one rank");
+  if (run.communicator.size() > 1) {
+    rows += row("gradients", format("in buckets of {:g} MiB, {}",
+                                    comm::bucket_bytes(run.options.distributed, run.communicator) / mib,
+                                    run.communicator.description()));
+  }
   rows += row("step", epoch.step_text());
   rows += row("epoch", format("{}, {} steps", duration_text(epoch.seconds()), trainer.steps_per_epoch()));
   double seconds = static_cast<double>(epochs) * epoch.seconds();

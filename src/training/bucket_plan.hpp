@@ -2,6 +2,7 @@
 
 #include <vaecf/base/text.hpp>
 #include <vaecf/base/views.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/device/device.hpp>
 
@@ -85,9 +86,11 @@ class BucketPlan {
   std::vector<Range> parameter_groups_;  // of buckets
 };
 
-/// Returns the number of elements of a bucket of distributed.bucket_mib.
-inline std::int64_t bucket_elements(const comm::DistributedOptions& options) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(options.bucket_mib * 1048576.0 / sizeof(float)));
+/// Returns the number of elements of a bucket of distributed.bucket_mib, between `ranks`.
+inline std::int64_t bucket_elements(const comm::DistributedOptions& options,
+                                    const comm::Communicator& ranks) {
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(comm::bucket_bytes(options, ranks) / sizeof(float)));
 }
 
 /// Copies the parts of `flat` (plan.padded_size() elements) that rank `owner` owns to `packed`

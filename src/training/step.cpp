@@ -26,7 +26,7 @@ class AllReduce final : public Strategy {
         timer_(timer),
         exchange_(grid.world(), data.device,
                   plan_sections(grid, model_.layout(), model_.parameter_groups(),
-                                bucket_elements(options.distributed)),
+                                bucket_elements(options.distributed, grid.world())),
                   {.sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded,
                    .bf16_comm = options.distributed.comm_dtype == comm::CommDtype::bf16,
                    .overlap = options.distributed.overlap == Toggle::on ||

@@ -2,6 +2,7 @@
 #include "support/thread_communicator.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/distributed_options.hpp>
 
 #include <gtest/gtest.h>
 
@@ -23,6 +24,27 @@ void for_each_communicator(const std::function<void(Communicator&)>& body) {
 }
 
 namespace {
+
+TEST(BucketBytes, DependOnWhereTheRanksRun) {
+  const auto mib_of = [](const DistributedOptions& options, const ThreadDevice& place) {
+    std::atomic<double> mib = 0.0;
+    run_ranks(
+        5,
+        [&](Communicator& comm) {
+          const double mine = bucket_bytes(options, comm) / 1048576.0;
+          if (comm.rank() == 0) mib = mine;
+          comm.barrier();
+          EXPECT_EQ(mine, mib);
+        },
+        place);
+    return mib.load();
+  };
+  EXPECT_EQ(mib_of({}, {}), 4.0);
+  EXPECT_EQ(mib_of({}, {.ranks_per_host = 2}), 4.0);
+  EXPECT_EQ(mib_of({}, {.supports_graph_capture = true}), 32.0);
+  EXPECT_EQ(mib_of({}, {.supports_graph_capture = true, .ranks_per_host = 4}), 64.0);
+  EXPECT_EQ(mib_of({.bucket_mib = 0.5}, {.supports_graph_capture = true, .ranks_per_host = 4}), 0.5);
+}
 
 TEST(ThreadCommunicator, ExceptionOfOneRankUnblocksTheOthersAndIsRethrown) {
   for (const bool started : {false, true}) {

@@ -225,9 +225,12 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
 
   int rank() const override { return rank_; }
   int size() const override { return world_.size(); }
-  int local_size() const override { return world_.size(); }
-  int local_rank() const override { return rank_; }
-  std::string host() const override { return "localhost"; }
+  int local_size() const override { return std::min(ranks_per_host(), size() - rank_ + local_rank()); }
+  int local_rank() const override { return rank_ % ranks_per_host(); }
+  std::string host() const override {
+    const int host = rank_ / ranks_per_host();
+    return host == 0 ? "localhost" : vaecf::format("host{}", host);
+  }
   std::string description() const override {
     return vaecf::format("threads, {} ranks in one process", world_.size());
   }
@@ -317,6 +320,8 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
     open_[next_request_] = {output, begin};
     return {next_request_++};
   }
+
+  int ranks_per_host() const { return device_.ranks_per_host > 0 ? device_.ranks_per_host : size(); }
 
   std::shared_ptr<World> own_world_;  // of a part
   World& world_;

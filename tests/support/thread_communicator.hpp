@@ -28,11 +28,13 @@ struct MessageBytes {
   std::int64_t received = 0;
 };
 
-/// Access of non-blocking collectives to the memory of the ranks' device; by default it is host memory.
+/// Access of non-blocking collectives to the memory of the ranks' device, by default host memory, and the
+/// place of the ranks.
 struct ThreadDevice {
   /// Called with each buffer of a non-blocking collective, which starts after `after`.
-  std::function<void(std::span<const std::byte> memory, device::EventHandle after)> reach;
+  std::function<void(std::span<const std::byte> memory, device::EventHandle after)> reach = {};
   bool supports_graph_capture = false;
+  int ranks_per_host = 0;  ///< 0: all ranks are on one host
 };
 
 /// Runs `body` on `ranks` threads of this process, each with its own communicator, and joins them. Sums are

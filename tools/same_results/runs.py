@@ -147,7 +147,7 @@ def ranks_and_communication():
     yield training("server", server, 2)
     yield training("server-mult_dae", server | TRAINED["mult_dae"], 3)
     yield training("servers-bf16", server | bf16 | {"distributed.parameter_server.servers": "2"}, 3)
-    yield training("algorithm-auto", {"distributed.algorithm": "auto"}, 2)
+    yield training("algorithm-ring", {"distributed.algorithm": "ring"}, 2)
 
 
 def options_of_training():

@@ -6,8 +6,11 @@
 
 namespace vaecf::comm {
 
+class Communicator;
+
 enum class StrategyKind { allreduce, parameter_server };
-/// The all-reduce algorithm; with `automatic` the communication library chooses it.
+/// The all-reduce algorithm. With `automatic` NCCL chooses it; over MPI it is the ring in both cases, whose
+/// order of summation does not change with the size of a message.
 enum class AllReduceAlgorithm { ring, automatic };
 /// replicated: each rank updates all weights. sharded: each rank updates its shard of the weights and stores
 /// the optimizer state of that shard only (ZeRO stage 1).
@@ -27,10 +30,10 @@ inline constexpr std::int64_t automatic_item_slices = -1;  ///< training::plan_i
 /// The configuration of distributed training (keys of section `distributed`).
 struct DistributedOptions {
   StrategyKind strategy = StrategyKind::allreduce;
-  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
   OptimizerPlacement optimizer = OptimizerPlacement::replicated;
   CommDtype comm_dtype = CommDtype::fp32;
-  double bucket_mib = 4.0;             ///< size of a gradient bucket in MiB
+  double bucket_mib = 0.0;             ///< size of a gradient bucket in MiB; 0: automatic, see bucket_bytes()
   std::int64_t item_slices = 1;        ///< ranks that share the items, or one of the values above
   Toggle overlap = Toggle::automatic;  ///< reduce gradients during the backward pass; automatic: on GPUs only
   int servers = 1;                     ///< number of servers, which are the last ranks (parameter_server)
@@ -41,6 +44,12 @@ struct DistributedOptions {
   double startup_timeout = 3600.0;     ///< timeout during rendezvous, setup and loading, in seconds
   double validation_timeout = 3600.0;  ///< timeout in validation, test, benchmark and checkpoint writing
 };
+
+/// Returns the size in bytes of the buckets in which `ranks` reduce fp32 gradients. The automatic size
+/// depends on where the ranks run: it is 4 MiB over MPI, whose transfers are slow, and 32 MiB between the
+/// GPUs of a host or 64 MiB between those of several hosts, whose latencies would exceed the transfer of
+/// less.
+double bucket_bytes(const DistributedOptions& options, const Communicator& ranks);
 
 /// The counts of workers, which compute gradients, and servers, which store and update the weights. Servers
 /// are the last ranks, so that rank 0 is a worker. Without a parameter server all ranks are workers.

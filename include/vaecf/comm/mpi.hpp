@@ -26,7 +26,7 @@ std::string mpi_transports();
 /// unwinding. In that case other ranks may never join the finalization, and the process should end by abort()
 /// or exit. MPI cannot be initialized again after it was finalized. Collective.
 ///
-/// If ranks request different values of options.algorithm, the MPI library chooses the algorithm. MPI makes
+/// All-reduces are a ring, if the MPI library has one and the environment names no other algorithm. MPI makes
 /// no progress by itself, so non-blocking collectives run in wait(). With options.overlap `on` their messages
 /// are posted immediately, and every rank sums its own part of an all-reduce.
 ///

@@ -10,7 +10,7 @@ namespace vaecf::comm {
 
 /// The configuration of NCCL communication.
 struct NcclOptions {
-  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
   bool deterministic = false;     ///< results must be bitwise identical from run to run
   bool allow_shared_gpu = false;  ///< ranks may share a GPU; for tests only, timings are meaningless
   double timeout = 300.0;         ///< limit for connecting and for disconnecting the ranks, in seconds
@@ -37,7 +37,7 @@ std::string nccl_library();
 
 /// The settings that determine NCCL's environment variables.
 struct NcclSettings {
-  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
   bool deterministic = false;
   bool shared_gpu = false;  ///< some ranks share a GPU
   int version = 0;          ///< version of the library as returned by ncclGetVersion

@@ -88,7 +88,8 @@ def parallel_config(config: Mapping[str, Any], ranks: list[int]) -> ParallelConf
         sharded=config["distributed.optimizer_state"] == "sharded",
         bf16_comm=config["distributed.comm_dtype"] == "bf16",
         overlap=config["distributed.overlap"] is not False,
-        bucket_bytes=1048576.0 * float(config["distributed.bucket_mib"]),
+        bucket_bytes=0.0 if (mib := config["distributed.bucket_mib"]) == "auto" else 1048576.0 * float(mib),
+        ring=config["distributed.algorithm"] == "ring" or config["train.deterministic"] is True,
         virtual_shards=int(config["data.virtual_shards"]),
         item_slices=item_slices,
     )

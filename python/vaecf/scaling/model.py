@@ -84,11 +84,12 @@ class ParallelConfig:
     sharded: bool = False
     bf16_comm: bool = False
     overlap: bool = False
-    bucket_bytes: float = 4.0 * 1048576.0  # size of an fp32 gradient bucket
+    bucket_bytes: float = 0.0  # size of an fp32 gradient bucket; 0: automatic
     # Number of virtual shards, which are assigned to ranks as a whole, so that some ranks have one more than others.
     # If it is less than `ranks`, all ranks have the same number of users.
     virtual_shards: int = 0
     item_slices: int = 1  # ranks that share the items; ranks / item_slices groups share the users
+    ring: bool = True  # all-reduces are rings; otherwise the faster of a ring and a tree, as NCCL chooses
 
     @property
     def model_parallel_groups(self) -> int:
@@ -185,6 +186,33 @@ def _hops(ranks: int) -> float:
     return 2.0 * (ranks - 1.0)
 
 
+def sums_in_ring(machine: Machine, config: ParallelConfig) -> bool:
+    """Returns whether gradients are summed in a ring: over MPI always, and with a sharded optimizer, since reduce-scatters
+    and all-gathers are."""
+    return config.ring or config.sharded or machine.overlap == 0.0
+
+
+def bucket_bytes(machine: Machine, config: ParallelConfig) -> float:
+    """Returns the size of a bucket, which is chosen as by bucket_bytes() in src/comm/communicator.cpp if it is automatic.
+    A network that works independently is one between GPUs."""
+    if config.bucket_bytes > 0.0:
+        return config.bucket_bytes
+    if machine.overlap == 0.0:
+        return 4.0 * 1048576.0
+    return (32.0 if _hosts(machine, config.ranks) == 1 else 64.0) * 1048576.0
+
+
+def _sum_latency(machine: Machine, config: ParallelConfig, ranks: int, hosts: int) -> float:
+    """Returns the latency in seconds of the sum of one bucket over `ranks` ranks. A tree goes up and down, in each host
+    along a chain of its ranks."""
+    ring = _ring_latency(machine, ranks, hosts)
+    if sums_in_ring(machine, config):
+        return ring
+    chain = math.ceil(ranks / hosts) - 1
+    tree = 2.0 * (math.ceil(math.log2(hosts)) * machine.between_hosts.latency + chain * machine.within_host.latency)
+    return min(ring, tree)
+
+
 def _ring_latency(machine: Machine, ranks: int, hosts: int) -> float:
     """Returns the latency in seconds of a ring all-reduce of one bucket. One hop per host goes to another host."""
     between = min(hosts, ranks - 1) if hosts > 1 else 0
@@ -243,8 +271,8 @@ def predict(cost: StepCost, workload: Workload, machine: Machine, config: Parall
         return Prediction(compute, update, communication, sent, config.users)
     update = cost.update / (config.ranks if config.sharded else 1)
     hosts = _hosts(machine, config.ranks)
-    buckets = max(1.0, math.ceil(4.0 * workload.parameters / config.bucket_bytes))
-    communication = buckets * _ring_latency(machine, config.ranks, hosts) + sent / _bandwidth(machine, hosts)
+    buckets = max(1.0, math.ceil(4.0 * workload.parameters / bucket_bytes(machine, config)))
+    communication = buckets * _sum_latency(machine, config, config.ranks, hosts) + sent / _bandwidth(machine, hosts)
     if config.bf16_comm:
         communication += workload.parameters * ROUNDING_BYTES / machine.memory_rate
     # The gradient of the input embedding, half of all elements, is complete only at the end. The all-gather of weights
@@ -271,8 +299,8 @@ def _sliced(cost: StepCost, workload: Workload, machine: Machine, config: Parall
     communication += (sent["activations"] + sent["softmax"]) / _bandwidth(machine, hosts_of_one)
 
     def summed(parameters: float, members: int, hosts: int, rings: int, moved: float) -> float:
-        buckets = max(1.0, math.ceil(4.0 * parameters / config.bucket_bytes))
-        return buckets * _ring_latency(machine, members, hosts) + moved / _bandwidth(machine, hosts, rings)
+        buckets = max(1.0, math.ceil(4.0 * parameters / bucket_bytes(machine, config)))
+        return buckets * _sum_latency(machine, config, members, hosts) + moved / _bandwidth(machine, hosts, rings)
 
     communication += summed(middle, ranks, hosts, 1, sent["middle"])
     if groups > 1:  # Each rank of a host is in another one of the rings, which share the connections of the host.

@@ -129,22 +129,23 @@ class Report:
 def _require_same_settings(runs: Sequence[RunRecord]) -> None:
     """Throws InputError if runs differ in anything but ranks, batch size and variant, since the differences would be
     attributed to the number of ranks."""
-    first = runs[0]
-    compared: list[tuple[str, Callable[[RunRecord], object]]] = [
-        ("precision", lambda run: run.precision),
-        ("device", lambda run: run.device),
-        ("the number of threads per rank", lambda run: run.threads),
-        ("the number of parameters", lambda run: run.workload.parameters),
-        ("the version", lambda run: run.version),
-        ("distributed.bucket_mib", lambda run: run.bucket_bytes / 1048576.0),
-    ]
+
+    def require_equal(run: RunRecord, first: RunRecord, what: str, value: Callable[[RunRecord], object]) -> None:
+        if value(run) != value(first):
+            raise InputError(
+                f"these runs cannot be compared: {what} is {value(first)} with {first.ranks} ranks and {value(run)} "
+                f"with {run.ranks}; keep runs with other settings in another folder"
+            )
+
+    of_ranks = {run.ranks: run for run in reversed(runs)}
     for run in runs:
-        for what, value in compared:
-            if value(run) != value(first):
-                raise InputError(
-                    f"these runs cannot be compared: {what} is {value(first)} with {first.ranks} ranks and {value(run)} "
-                    f"with {run.ranks}; keep runs with other settings in another folder"
-                )
+        require_equal(run, runs[0], "precision", lambda run: run.precision)
+        require_equal(run, runs[0], "device", lambda run: run.device)
+        require_equal(run, runs[0], "the number of threads per rank", lambda run: run.threads)
+        require_equal(run, runs[0], "the number of parameters", lambda run: run.workload.parameters)
+        require_equal(run, runs[0], "the version", lambda run: run.version)
+        # The automatic size of buckets depends on the ranks.
+        require_equal(run, of_ranks[run.ranks], "distributed.bucket_mib", lambda run: run.bucket_bytes / 1048576.0)
 
 
 def _config_of(run: RunRecord) -> ParallelConfig:

@@ -13,8 +13,10 @@ from .model import (
     ParallelConfig,
     Workload,
     break_even_users_per_rank,
+    bucket_bytes,
     predict,
     step_cost,
+    sums_in_ring,
     users_below_which_slices_win,
 )
 from .report import BreakEven, Point, Report, SlicesWin, Stats
@@ -208,6 +210,11 @@ def predict_table(machine: Machine, workload: Workload, config: ParallelConfig, 
                 f"  {count:>6} {mode:<7}{users:>9.0f}{p.users_per_second:>14.0f}{efficiency:>12} {1e3 * p.compute:>7.2f} ms "
                 f"{1e3 * p.update:>7.2f} ms {1e3 * p.communication:>7.2f} ms{1e-6 * p.wire_bytes:>12.1f}\n"
             )
+    for count in ranks:
+        if count > 1:
+            size = bucket_bytes(machine, on(count, config.users)) / 1048576.0
+            how = "in a ring" if sums_in_ring(machine, config) else "in a ring or a tree, whichever is faster"
+            text += f"  {count} ranks sum gradients in buckets of {size:g} MiB, {how}\n"
     for count in ranks:
         if config.item_slices == 1:
             users_per_rank = break_even_users_per_rank(cost, workload, machine, on(count, config.users))

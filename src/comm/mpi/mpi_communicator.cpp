@@ -41,7 +41,7 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     check_ranks_joined();
-    algorithm_ = MpiSession::choose_all_reduce(options.algorithm);
+    algorithm_ = MpiSession::choose_all_reduce();
     if (overlaps_)
       algorithm_ += ", but each rank sums its own part of the gradients (distributed.overlap: true)";
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_.comm), "MPI_Comm_dup");

@@ -116,8 +116,7 @@ MpiSession::MpiSession() : exceptions_at_start_(std::uncaught_exceptions()) {
   if (running != 0) {
     check_mpi(MPI_Query_thread(&thread_level_), "MPI_Query_thread");
   } else {
-    // Open MPI reads this only at initialization. It merely permits choosing the algorithm later, so all
-    // ranks set it, even if they do not request the ring.
+    // Open MPI reads this only at initialization. It permits choosing the algorithm later.
     constexpr int keep = 0;
     setenv(dynamic_rules, "1", keep);
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &thread_level_), "MPI_Init_thread");
@@ -153,16 +152,12 @@ std::string MpiSession::library() {
   return all;
 }
 
-std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
-  // Ranks with different algorithms would send messages that do not match. Letting the library choose then
-  // allows the later comparison of configurations to report the difference.
-  int rings = algorithm == AllReduceAlgorithm::ring ? 1 : 0;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &rings, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+std::string MpiSession::choose_all_reduce() {
   if (const char* users = std::getenv(all_reduce_in_environment)) {
     return format("all-reduce algorithm set by {}={}", all_reduce_in_environment, users);
   }
-  const bool done = set_variable(all_reduce_variable, rings == 1 ? ring : 0);
-  return rings == 1 && done ? "ring all-reduce" : "all-reduce algorithm chosen by the library";
+  return set_variable(all_reduce_variable, ring) ? "ring all-reduce"
+                                                 : "all-reduce algorithm chosen by the library";
 }
 
 MpiLibrary mpi_library() {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/comm/distributed_options.hpp>
-
 #include <mpi.h>
 
 #include <cstddef>
@@ -45,9 +43,9 @@ class MpiSession {
   static std::string library();
   bool threads_may_call_mpi() const { return thread_level_ == MPI_THREAD_MULTIPLE; }
   /// Sets the all-reduce algorithm of communicators that are created later, and returns its description for
-  /// the log. It is the ring if all ranks request it and the library provides it; otherwise the library
-  /// chooses. A choice of the user in the environment takes precedence. Collective.
-  static std::string choose_all_reduce(AllReduceAlgorithm algorithm);
+  /// the log. It is the ring if the library provides it; otherwise the library chooses. A choice of the user
+  /// in the environment takes precedence.
+  static std::string choose_all_reduce();
 
   /// Returns false after mark_failed(), and while an exception thrown after construction unwinds. Other ranks
   /// may then never join a collective call, including MPI_Finalize.

@@ -33,6 +33,7 @@ TEST_F(Plan, StatesTheMemoryAndCommunicationOfARunAndWritesNothing) {
     EXPECT_EQ(after(plan.out, "\n  memory"), after(run.err, "memory: "));
     EXPECT_EQ(after(plan.out, "communication/step"),
               ranks == 0 ? "none: one rank" : after(run.err, "communication per step: "));
+    if (ranks > 1) expect_in(after(plan.out, "gradients"), {"in buckets of 4 MiB, ", "2 ranks on 1 host"});
     expect_in(plan.out,
               {"plan of small: mult_vae, 160 train users, 60 items, ", " ms, the mean of 3\n",
                " s, 4 steps\n", " s, 20 users, 2 times\n", " s, 2 epochs, without checkpoints and tests\n"});

@@ -43,7 +43,7 @@ TEST_F(Ranks, SetupErrorOnOneRankEndsAllRanks) {
            {"--set train.epochs=3",
             "rank 1: configuration differs from rank 0: train.epochs is 3 here and 2 there"},
            {"--set train.epochs=x", "rank 1: --set train.epochs=x: train.epochs must be an integer"},
-           {"--set distributed.algorithm=auto", "distributed.algorithm is auto here and ring there"},
+           {"--set distributed.algorithm=ring", "distributed.algorithm is ring here and auto there"},
            {"--nonsense", "rank 1: "},
            {"--benchmark", "start all ranks with the same command"}})
     expect_refused(workspace.bash("EXTRA='" + extra + "' $MPIRUN -np 3 bash wrapper"), message);

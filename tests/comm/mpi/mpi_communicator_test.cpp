@@ -77,17 +77,6 @@ TEST(MpiCommunicator, TransportsAreThoseOfOneMessageLayer) {
   EXPECT_EQ(layers, text.empty() ? 0 : 1) << text;
 }
 
-TEST(MpiCommunicator, DifferentRequestedAlgorithmsFallBackToTheLibrary) {
-  const auto comm = make_mpi_communicator(
-      {.algorithm = mpi_world().rank() == 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::automatic});
-  std::vector<float> values(100000, 1.0F);
-  comm->all_reduce(std::span(values));
-  EXPECT_EQ(values.back(), static_cast<float>(comm->size()));
-  if (comm->size() > 1) {
-    EXPECT_EQ(comm->description().find("ring"), std::string::npos) << comm->description();
-  }
-}
-
 TEST(MpiCommunicator, LongBroadcastsAreChunked) {
   const std::size_t pieces = std::size_t{1} << 26;
   std::vector<char> values(pieces + 5, mpi_world().rank() == 0 ? 'x' : '-');

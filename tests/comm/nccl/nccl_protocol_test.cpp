@@ -28,8 +28,7 @@ class NcclProtocol : public testing::Test {
   void TearDown() override { library().abort_hangs = false; }
   static fakes::Library& library() { return fakes::library(); }
   std::unique_ptr<Communicator> make(double timeout = 30.0) {
-    return make_nccl_communicator(*control_, "",
-                                  {.algorithm = AllReduceAlgorithm::automatic, .timeout = timeout});
+    return make_nccl_communicator(*control_, "", {.timeout = timeout});
   }
 
   std::unique_ptr<Communicator> control_ = make_self_communicator();

@@ -43,19 +43,18 @@ class NcclEnvironment : public testing::Test {
 };
 using NcclAgreement = NcclEnvironment;
 
-constexpr auto automatic = AllReduceAlgorithm::automatic;
-
 TEST_F(NcclEnvironment, ContainsTheVariablesThatSettingsRequire) {
-  EXPECT_EQ(chosen({.version = 22809}), (Variables{{"NCCL_ALGO", "Ring"}}));
-  EXPECT_EQ(chosen({.algorithm = automatic, .version = 22809}), Variables{});
+  EXPECT_EQ(chosen({.version = 22809}), Variables{});
+  EXPECT_EQ(chosen({.algorithm = AllReduceAlgorithm::ring, .version = 22809}),
+            (Variables{{"NCCL_ALGO", "Ring"}}));
   const Variables fixed{{"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}, {"NCCL_NVLS_ENABLE", "0"}};
-  EXPECT_EQ(chosen({.algorithm = automatic, .deterministic = true, .version = 22809}), fixed);
+  EXPECT_EQ(chosen({.algorithm = AllReduceAlgorithm::ring, .deterministic = true, .version = 22809}), fixed);
   EXPECT_EQ(chosen({.deterministic = true, .version = 23007}), fixed);
   EXPECT_EQ(
-      chosen({.algorithm = automatic, .shared_gpu = true, .version = 22999, .rank = 3}),
+      chosen({.shared_gpu = true, .version = 22999, .rank = 3}),
       (Variables{{"NCCL_NVLS_ENABLE", "0"}, {"NCCL_HOSTID", "vaecf-rank-3"}, {"NCCL_IB_DISABLE", "1"}}));
   EXPECT_EQ(
-      chosen({.algorithm = automatic, .shared_gpu = true, .version = 23000, .rank = 3}),
+      chosen({.shared_gpu = true, .version = 23000, .rank = 3}),
       (Variables{{"NCCL_NVLS_ENABLE", "0"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}, {"NCCL_MAX_CTAS", "4"}}));
 }
 
@@ -67,7 +66,7 @@ TEST_F(NcclEnvironment, KeepsVariablesSetByTheUser) {
 }
 
 TEST_F(NcclEnvironment, DescriptionFollowsSettingsAndEnvironment) {
-  NcclSettings settings{.algorithm = automatic, .version = 22809};
+  NcclSettings settings{.version = 22809};
   set_nccl_environment(settings);
   EXPECT_EQ(describe_nccl_algorithm(settings), "algorithm chosen by NCCL");
   settings.algorithm = AllReduceAlgorithm::ring;
@@ -109,14 +108,13 @@ void expect_agreement(const std::array<const char*, 3>& gpus, const std::array<i
 }
 
 TEST_F(NcclAgreement, AllRanksAgreeOrAllThrow) {
-  const NcclOptions options{.algorithm = automatic};
+  const NcclOptions options;
   const std::array<int, 3> alike = {22809, 22809, 22809};
   expect_agreement({"GPU-a", "GPU-b", "GPU-c"}, alike, options, "");
   expect_agreement({"GPU-a", "GPU-b", "GPU-c"}, {22809, 23007, 22809}, options,
                    "rank 1 has NCCL 2.30.7, rank 0 has NCCL 2.28.9");
   expect_agreement({"GPU-a", "GPU-b", "GPU-b"}, alike, options, "two ranks compute on GPU-b");
-  expect_agreement({"GPU-a", "GPU-b", "GPU-b"}, alike, {.algorithm = automatic, .allow_shared_gpu = true},
-                   "");
+  expect_agreement({"GPU-a", "GPU-b", "GPU-b"}, alike, {.allow_shared_gpu = true}, "");
 }
 
 }  // namespace
