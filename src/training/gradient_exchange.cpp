@@ -72,11 +72,6 @@ void GradientExchange::begin(int parameter_group) {
   started_ = waited_ = active_.begin;
   for (std::int64_t b = active_.begin; b < active_.end; ++b) bucket(b).ready = 0;
   skip_alone();
-  parts_.clear();
-  for (const Range run : runs) {
-    if (!mode_.sharded) parts_.push_back(run);
-    for (std::int64_t b = run.begin; mode_.sharded && b < run.end; ++b) parts_.push_back({b, b + 1});
-  }
 }
 
 void GradientExchange::skip_alone() {
@@ -141,15 +136,13 @@ void GradientExchange::all_reduce_stats(device::StepState& step) {
 }
 
 UpdatePart GradientExchange::wait_sum(std::int64_t part) {
-  const Range run = parts_[static_cast<std::size_t>(part)];
-  for (std::int64_t b = run.begin; b < run.end; ++b) wait(b);
-  if (run.size() == 0) return {};
-  if (!mode_.sharded)
-    return {{bucket(run.begin).elements.begin, bucket(run.end - 1).elements.end}, 0, run.begin};
-  const Bucket& now = bucket(run.begin);
+  const std::int64_t b = active_.begin + part;
+  wait(b);
+  const Bucket& now = bucket(b);
+  if (!mode_.sharded) return {now.elements, 0, b};
   // The exact weights of this rank's part, before they are updated.
   if (master_shard_) device_.copy(*master_shard_, now.shard, weights_.master(), now.owned.begin);
-  return {now.without_padding(now.owned), now.shard.begin - now.owned.begin, run.begin};
+  return {now.without_padding(now.owned), now.shard.begin - now.owned.begin, b};
 }
 
 void GradientExchange::gather_weights(const UpdatePart& own) {

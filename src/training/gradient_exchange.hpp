@@ -33,7 +33,7 @@ struct ExchangeMode {
 struct UpdatePart {
   Range elements;
   std::int64_t moments_offset = 0;
-  std::int64_t bucket = 0;  ///< the bucket that contains them, or the first one
+  std::int64_t bucket = 0;  ///< the bucket that contains them
 };
 /// Rounds the first `size` elements of the master weights to bf16 and back to fp32, as an all-gather in bf16
 /// does, and refreshes the 16-bit copies of the weights.
@@ -76,9 +76,9 @@ class GradientExchange {
   /// before any weight changes: each rank those of its part of each bucket, summed over all ranks, so that
   /// all ranks clip by the same factor, or all skip the update. Collective.
   void all_reduce_stats(device::StepState& step);
-  /// Returns the number of parts of the step. A sharded optimizer has one per bucket, so that the weights of
-  /// one bucket are sent while the next is updated; otherwise there is one per section.
-  std::int64_t parts() const { return static_cast<std::int64_t>(parts_.size()); }
+  /// Returns the number of parts of the step: one per bucket, so that a bucket is updated, and the weights of
+  /// a sharded optimizer are sent, while other ranks' values of the next ones arrive.
+  std::int64_t parts() const { return active_.size(); }
   /// Waits for the sums of part `part`, which must count from 0, and returns the elements that this rank
   /// updates. On a GPU, the device's stream waits instead of the host. Collective. Throws std::logic_error
   /// if, with overlap, not every element was reported.
@@ -142,7 +142,6 @@ class GradientExchange {
   std::optional<device::Buffer> master_shard_;
   device::GradientReady ready_;
   // The step:
-  std::vector<Range> parts_;  // of buckets
   Range active_;              // buckets
   std::int64_t started_ = 0;  // the next bucket to be reduced
   std::int64_t waited_ = 0;   // the next bucket to be waited for

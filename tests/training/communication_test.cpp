@@ -142,6 +142,29 @@ TEST_F(MultiRankTest, OverlapAndBucketSizeHaveNoEffect) {
   }
 }
 
+// One bucket, which is updated after its sum, and several, each of which is updated while the next are
+// summed.
+TEST_F(MultiRankTest, SixteenRanksUpdateBucketByBucket) {
+  options_.model.hidden = {40};
+  const RankResults alone = run_as({}, 4);
+  for (const auto optimizer : {replicated, sharded}) {
+    SCOPED_TRACE(::testing::Message() << to_string(optimizer));
+    set({"distributed.overlap=off", "distributed.bucket_mib=1"});
+    const RankResults whole = run_as({16, 1, optimizer}, 4);
+    set({"distributed.overlap=on", "distributed.bucket_mib=0.001"});
+    const RankResults buckets = run_as({16, 1, optimizer}, 4);
+    expect_same_curve(alone, buckets);
+    EXPECT_EQ(whole.masters[0], buckets.masters[0]);
+    EXPECT_EQ(whole.moments[0], buckets.moments[0]);
+    // All gradients come before the first update.
+    options_.train.clip_gradient_norm = 0.4;
+    const RankResults clipped = run_as({16, 1, optimizer}, 4);
+    EXPECT_NE(clipped.masters[0], buckets.masters[0]);
+    expect_same_curve(run_as({}, 4), clipped);
+    options_.train.clip_gradient_norm = 0.0;
+  }
+}
+
 TEST_F(MultiRankTest, ParameterServerComputesOnCpusOnly) {
   divide(Division{2, 1, replicated, 1});
   on_ranks(2, [](const run::Run& run) {

@@ -202,6 +202,34 @@ TEST(GradientExchange, ShardedWeightsAreEqualOnAllRanksWithAndWithoutOverlap) {
   });
 }
 
+TEST(GradientExchange, EachBucketIsUpdatedBeforeTheNextSum) {
+  for_each_communicator([](Communicator& comm) {
+    if (comm.size() == 1) return;
+    const auto mine = signed_inputs<float>(comm.rank(), flat_size);
+    const auto sum = sums<float>(comm.size(), flat_size);
+    for (const bool bf16 : {false, true}) {
+      for (const std::int64_t bucket : {1L, 300L, 5000L}) {
+        Rank overlapping(comm, {.bf16_comm = bf16, .overlap = true}, bucket);
+        const auto weights = overlapping.descend(mine, ranges_of(111, 2));
+        for (std::size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(weights[i], -sum[i]) << "element " << i;
+        EXPECT_EQ(std::ssize(overlapping.updated), flat_size);
+      }
+      Rank waiting(comm, {.bf16_comm = bf16}, 300);
+      waiting.start(mine, {});
+      ASSERT_EQ(waiting.exchange.parts(), waiting.plan.buckets());
+      std::int64_t summed = 0;
+      for (std::int64_t part = 0; part < waiting.exchange.parts(); ++part) {
+        const UpdatePart own = waiting.exchange.wait_sum(part);
+        EXPECT_EQ(own.elements.begin, summed);
+        summed = own.elements.end;
+        for (std::int64_t i = 0; i < flat_size; ++i)
+          ASSERT_EQ(waiting.gradients.data()[i], (i < summed ? sum : mine)[static_cast<std::size_t>(i)]) << i;
+      }
+      EXPECT_EQ(summed, flat_size);
+    }
+  });
+}
+
 // Otherwise a rank would start its reductions and all-gathers in another order than the others. Nothing is
 // sent to another rank here.
 TEST(GradientExchange, IncompleteGradientAndSmallWeightsThrow) {
