@@ -62,7 +62,7 @@ void run_evaluate(const CommandLine& line, const EvaluateArguments& arguments) {
   const auto self = comm::make_self_communicator();
   const auto device = device::make_device({.device = device::DeviceChoice::cpu, .threads = 1});
   const run::Run run{
-      {*self, *device, console.log, *console.progress}, {}, options, run::open_dataset(options)};
+      {*self, *device, console.log, *console.progress}, {}, options, run::open_dataset(options, *self)};
   run.dataset.require_unique_ids();
   if (run.dataset.entries(split + "/held_out") == 0) {
     throw InputError(format("{}: none of its {} users has a held-out item; choose another --split or dataset",

@@ -262,7 +262,7 @@ void set_up(Start& start, const config::Config& config) {
   session.together([&] { open_rank(start, config); });
   // A separate phase because it communicates: all ranks must reach it.
   session.together([&] { check_ranks(session, config); });
-  session.together([&] { start.dataset = run::open_dataset(config.options); });
+  session.together([&] { start.dataset = run::open_dataset(config.options, ranks); });
   if (session.code() != ExitCode::done) return;
   const Context context{ranks, *session.device, session.console.log, *session.console.progress};
   session.together([&] {

@@ -1,7 +1,6 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/usable_cores.hpp>
 #include <vaecf/io/hash.hpp>
 #include <vaecf/models/kind.hpp>
@@ -316,8 +315,6 @@ class BenchmarkRun {
 }  // namespace
 
 BenchmarkResult benchmark(const Run& run) {
-  comm::require_equal_on_all_ranks(run.communicator, run.dataset.fingerprint(),
-                                   format("the dataset {}", run.options.data.file));
   BenchmarkRun measured(run);
   const BenchmarkResult result = measured.run();
   append_event(run, measured.event());

@@ -1,4 +1,3 @@
-#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/events.hpp>
 #include <vaecf/run/plan.hpp>
@@ -170,8 +169,6 @@ std::int64_t checkpoint_bytes(const config::TrainingConfig& options, const io::D
 
 std::string plan(const Run& run) {
   const models::ModelType type = run.options.model.type;
-  comm::require_equal_on_all_ranks(run.communicator, run.dataset.fingerprint(),
-                                   format("the dataset {}", run.options.data.file));
   std::string text =
       format("plan of {}: {}, {} train users, {} items, {} ranks\n", excerpt(run.options.name),
              vaecf::to_string(type), run.dataset.rows("train"), run.dataset.items(), run.communicator.size());

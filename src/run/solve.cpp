@@ -74,8 +74,6 @@ class SolveRun {
     run.communicator.activity().enter(Phase::loading);
     if (validates(run)) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
     state_.describe(run, run.options, run.dataset, run.configuration_text, selection_of(run));
-    comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
-                                     format("the dataset {}", run.options.data.file));
     state_.gather_sums({}, run.communicator);
     start_or_resume();
   }

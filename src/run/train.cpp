@@ -34,8 +34,6 @@ class TrainingRun {
     const Timeline::Span span(timeline(), Track::run, "loading");
     run.communicator.activity().enter(Phase::loading);
     state_.describe(run, run.options, run.dataset, run.configuration_text, selection_of(run));
-    comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
-                                     format("the dataset {}", run.options.data.file));
     if (validates_) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
     trainer_.emplace(run, run.options, run.dataset, validates_ ? run.device.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());

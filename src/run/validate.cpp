@@ -125,12 +125,25 @@ void plan_memory(const Run& run, int item_slices) {
 
 }  // namespace
 
-io::DatasetFile open_dataset(const config::TrainingConfig& options) {
+io::DatasetFile open_dataset(const config::TrainingConfig& options, const comm::Communicator& ranks) {
   if (options.data.file.empty()) {
     throw InputError(
         "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
   }
-  return io::DatasetFile(options.data.file);
+  io::DatasetFile dataset(options.data.file);
+  if (ranks.local_rank() == 0) (void)dataset.fingerprint();
+  return dataset;
+}
+
+void share_fingerprint(comm::Communicator& ranks, io::DatasetFile dataset) {
+  const auto of_ranks = comm::all_gather_strings(ranks, ranks.local_rank() == 0 ? dataset.fingerprint() : "");
+  for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) {
+    if (of_ranks[rank].empty() || of_ranks[rank] == of_ranks[0]) continue;
+    throw comm::on_all_ranks(InputError(format(
+        "the dataset {} differs between the hosts of rank 0 and rank {} (checksums {} and {}); check that all hosts have the same files",
+        dataset.path(), rank, of_ranks[0], of_ranks[rank])));
+  }
+  dataset.set_fingerprint(of_ranks[0]);
 }
 
 void validate_ranks(const config::TrainingConfig& options, int ranks) {
@@ -140,8 +153,9 @@ void validate_ranks(const config::TrainingConfig& options, int ranks) {
 }
 
 int validate_run(const Run& run, bool trains, bool writes) {
-  // The only collective comes first, since the other checks may throw on some ranks only.
+  // The collectives come first, since the other checks may throw on some ranks only.
   comm::require_equal_on_all_ranks(run.communicator, run.configuration_text, "the configuration");
+  share_fingerprint(run.communicator, run.dataset);
   const config::TrainingConfig& options = run.options;
   const bool solved = models::is_solved(options.model.type);
   validate_dataset(options, run.dataset);

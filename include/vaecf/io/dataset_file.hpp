@@ -87,10 +87,15 @@ class DatasetFile {
   void require_unique_ids() const;
   /// Returns a fingerprint that identifies the dataset: xxh3 (64 bit) over all attributes and the offsets of
   /// all matrices. For files not written by `prepare` or `synthesize`, it also covers ids and items, sampled
-  /// for large matrices. Reads these data on every call.
+  /// for large matrices. The first call reads these data, unless set_fingerprint() was called before.
   std::string fingerprint() const;
+  /// Sets the fingerprint that another process has computed of the same file; the first one that is set or
+  /// computed stays.
+  void set_fingerprint(const std::string& fingerprint);
 
  private:
+  std::string compute_fingerprint() const;
+
   struct Content;
   std::shared_ptr<const Content> content_;
 };

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <type_traits>
@@ -227,6 +228,8 @@ struct DatasetFile::Content {
   std::int64_t features = 0;
   std::int64_t item_features = 0;
   std::int64_t new_items = 0;
+  mutable std::once_flag identified;
+  mutable std::string fingerprint;
   std::vector<std::optional<StoredMatrix>> matrices;  // in the order of matrix_names
 };
 
@@ -315,6 +318,15 @@ IdList numbers_from(std::int64_t first, std::int64_t count) {
 }
 
 std::string DatasetFile::fingerprint() const {
+  std::call_once(content_->identified, [&] { content_->fingerprint = compute_fingerprint(); });
+  return content_->fingerprint;
+}
+
+void DatasetFile::set_fingerprint(const std::string& fingerprint) {
+  std::call_once(content_->identified, [&] { content_->fingerprint = fingerprint; });
+}
+
+std::string DatasetFile::compute_fingerprint() const {
   Xxh3 hash;
   const auto add = [&](std::span<const std::byte> bytes) {
     const std::uint64_t size = bytes.size();
@@ -338,7 +350,7 @@ std::string DatasetFile::fingerprint() const {
   }
   // The content of files made by `prepare` and `synthesize` is determined by their attributes: options and
   // checksums of the source.
-  constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, since every rank reads them
+  constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, since a rank of every host reads them
   if (!attributes().contains("source")) add_contents(*this, add, sampled_entries);
   return format("{:016x}", hash.hash64());
 }
