@@ -55,10 +55,10 @@ int choose_item_slices(const config::TrainingConfig& options, const models::Inpu
   if (wanted == comm::automatic_item_slices) {
     if (!divisible || ranks == 1) return 1;
     const auto tensors = models::tensor_specs(options.model, inputs);
+    const device::DeviceFacts device = context.device.facts();
     training::ItemSliceProblem problem =
-        training::item_slice_problem(options, tensors, inputs.items, context.communicator);
-    const bool gpu = context.device.facts().kind != device::DeviceKind::cpu;
-    if (gpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
+        training::item_slice_problem(options, tensors, inputs.items, context.communicator, device);
+    if (device.kind != device::DeviceKind::cpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
     problem.memory_bytes = memory_of_parameters(context);
     const auto [item_slices, reason] = training::plan_item_slices(problem);
     context.log.info("distributed.item_slices: auto: {}, since {}", item_slices, reason);

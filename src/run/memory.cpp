@@ -24,8 +24,8 @@ void require_memory_to_solve(const models::SolvedKind& kind, const Run& run) {
 MemoryPlan memory_plan(const Run& run, int item_slices) {
   const auto tensors =
       models::tensor_specs(run.options.model, models::input_dims(run.options.model, run.dataset));
-  const training::ItemSliceProblem problem =
-      training::item_slice_problem(run.options, tensors, run.dataset.items(), run.communicator);
+  const training::ItemSliceProblem problem = training::item_slice_problem(
+      run.options, tensors, run.dataset.items(), run.communicator, run.device.facts());
   const double parameters = problem.table_parameters / item_slices + problem.middle_parameters;
   const std::int64_t rows = run.dataset.rows("train");
   constexpr double mib = 1048576.0;

@@ -108,7 +108,7 @@ class AllReduce final : public Strategy {
     const bool on_gpu = device_.facts().kind == device::DeviceKind::cuda;
     return {.overlaps = static_cast<bool>(exchange_.ready()),
             .update_bytes = update_bytes(options_, grid_, model_, exchange_, fused_tensors_, on_gpu),
-            .comm_volume = comm_volume(options_, grid_, model_, exchange_)};
+            .comm_volume = comm_volume(options_, grid_, device_.facts(), model_, exchange_)};
   }
 
  private:

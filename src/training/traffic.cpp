@@ -42,8 +42,10 @@ double update_bytes_of_group(int parameter_group, int ranks, models::TrainableMo
 }  // namespace
 
 CommVolume comm_volume(const config::TrainingConfig& options, const comm::RankGrid& grid,
-                       models::TrainableModel& model, const GradientExchange& exchange) {
-  const ItemSliceProblem problem = item_slice_problem(options, model.tensors(), model.items(), grid.world());
+                       const device::DeviceFacts& device, models::TrainableModel& model,
+                       const GradientExchange& exchange) {
+  const ItemSliceProblem problem =
+      item_slice_problem(options, model.tensors(), model.items(), grid.world(), device);
   const double activations = item_slice_traffic(problem, grid.item_slices()).activations;
   const double sent = activations + mean_over_passes(options.model, [&](int group) {
                         return exchange.bytes_per_rank(group);

@@ -11,9 +11,11 @@
 
 namespace vaecf::training {
 
-/// Returns the bytes that a step with all-reduce sends, as a mean over the parameter groups of an epoch.
+/// Returns the bytes that a step with all-reduce on `device` sends, as a mean over the parameter groups of an
+/// epoch.
 CommVolume comm_volume(const config::TrainingConfig& options, const comm::RankGrid& grid,
-                       models::TrainableModel& model, const GradientExchange& exchange);
+                       const device::DeviceFacts& device, models::TrainableModel& model,
+                       const GradientExchange& exchange);
 
 /// Returns TrainingFacts::update_bytes, as a mean over the parameter groups of an epoch. The backward pass
 /// updates the tensors `fused`. `on_gpu`: the device is a GPU.

@@ -18,7 +18,7 @@ ItemSliceProblem mult_vae(std::int64_t items, std::int64_t users, int ranks) {
   problem.batch_users = users;
   problem.table_parameters = 1201.0 * static_cast<double>(items);
   problem.middle_parameters = 361600.0;
-  problem.exchanged_per_user = 4.0 * 600.0;
+  problem.input_width = problem.output_width = 600.0;
   return problem;
 }
 
@@ -45,6 +45,30 @@ TEST(SlicePlan, TrafficOfEightRanks) {
   const ItemSliceTraffic grid = item_slice_traffic(mult_vae(20108, 4096, 8), 2);
   EXPECT_NEAR(grid.activations, 4 * (2400 * 1024 * 0.5 + 2 * 1024), 1);
   EXPECT_NEAR(grid.tables, 8 * 1201.0 * 20108 / 2 * 0.75, 1);
+}
+
+// Two sums stay in fp32, the input of the output layer is gathered in 16 bits, and the gradient of the input
+// layer as well if it exceeds 16 MiB: above 6,990 users.
+TEST(SlicePlan, GpusGatherActivationsIn16Bits) {
+  const auto total = [](std::int64_t users) {
+    ItemSliceProblem problem = mult_vae(20108, users, 8);
+    problem.half_gathers = true;
+    return item_slice_traffic(problem, 8).total() / 1e6;
+  };
+  EXPECT_NEAR(total(500), 6.23, 0.005);
+  EXPECT_NEAR(total(4096), 32.87, 0.005);
+  EXPECT_NEAR(total(24576), 158.74, 0.005);
+}
+
+TEST(SlicePlan, TheDeviceDeterminesTheGathers) {
+  const auto alone = comm::make_self_communicator();
+  const auto half = [&](device::DeviceKind kind, device::Precision precision) {
+    return item_slice_problem({}, {}, 100, *alone, {.kind = kind, .precision = precision}).half_gathers;
+  };
+  EXPECT_TRUE(half(device::DeviceKind::cuda, device::Precision::bf16));
+  EXPECT_TRUE(half(device::DeviceKind::cuda, device::Precision::fp16));
+  EXPECT_FALSE(half(device::DeviceKind::cuda, device::Precision::bf16x3));
+  EXPECT_FALSE(half(device::DeviceKind::cpu, device::Precision::bf16));
 }
 
 TEST(SlicePlan, OneRankSendsNothing) {

@@ -67,6 +67,15 @@ class SingleRank final : public ModelParallelGroup {
   }
 };
 
+/// Returns whether a GPU whose products have 16-bit operands reads the gradient of the sums of the input
+/// layer, rows of `width` elements of `users` users, in 16 bits, and gathers it in 16 bits from a
+/// model-parallel group. These rows are read once per item of their user, so they stay in fp32 if they fit
+/// into the L2 cache.
+inline bool reads_half_gradient(std::int64_t users, std::int64_t width) {
+  constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
+  return users * width * static_cast<std::int64_t>(sizeof(float)) > cached_bytes;
+}
+
 /// Returns the model-parallel group of a rank that holds all items: one item slice, without exchange.
 inline ModelParallelGroup& single_rank() {
   static SingleRank rank;

@@ -19,45 +19,60 @@ struct ItemSliceProblem {
   int ranks = 1;
   int ranks_per_host = 1;
   std::int64_t items = 0;
-  std::int64_t batch_users = 0;     ///< users per step over all ranks
-  double table_parameters = 0.0;    ///< weights of all tensors of items
-  double middle_parameters = 0.0;   ///< weights of all other tensors
-  double exchanged_per_user = 0.0;  ///< elements of activations that a step exchanges per user, all exchanges
+  std::int64_t batch_users = 0;    ///< users per step over all ranks
+  double table_parameters = 0.0;   ///< weights of all tensors of items
+  double middle_parameters = 0.0;  ///< weights of all other tensors
+  double input_width = 0.0;        ///< of the sums of the input layer
+  double output_width = 0.0;       ///< of the input of the output layer
+  bool half_gathers = false;       ///< the device gathers activations in 16 bits: a GPU in bf16 or fp16
   double memory_rate_ratio_within = 5.0;    ///< bytes of memory traffic in the time of one byte within a host
   double memory_rate_ratio_between = 60.0;  ///< bytes of memory traffic in that of one between hosts
   double memory_bytes = 0.0;  ///< available to a rank for parameters, gradient and moments; 0: unknown
 };
 
 /// Returns the sizes that determine the traffic of a step of a model with the tensors `tensors` on the ranks
-/// of `world`, and with it the number of item slices. `items` is the number of items.
+/// of `world` with devices like `device`, and with it the number of item slices. `items` is the number of
+/// items.
 inline ItemSliceProblem item_slice_problem(const config::TrainingConfig& options,
                                            const std::vector<device::TensorSpec>& tensors, std::int64_t items,
-                                           const comm::Communicator& world) {
+                                           const comm::Communicator& world,
+                                           const device::DeviceFacts& device) {
   using device::TensorKind;
   ItemSliceProblem problem;
   problem.ranks = world.size();
   problem.ranks_per_host = world.local_size();
   problem.items = items;
   problem.batch_users = options.train.batch_size;
-  double input_width = 0.0;
-  double output_width = 0.0;
+  problem.half_gathers =
+      device.kind == device::DeviceKind::cuda &&
+      (device.precision == device::Precision::bf16 || device.precision == device::Precision::fp16);
   for (const device::TensorSpec& tensor : tensors) {
     const auto count = static_cast<double>(tensor.logical_rows() * tensor.logical_columns());
     const bool input = tensor.kind == TensorKind::input_table && tensor.logical_rows() == items &&
                        !tensor.name.ends_with("/feature_weight");
     const bool output = tensor.kind == TensorKind::output_table;
-    if (input) input_width = static_cast<double>(tensor.columns);
-    if (output) output_width = static_cast<double>(tensor.rows);
+    if (input) problem.input_width = static_cast<double>(tensor.columns);
+    if (output) problem.output_width = static_cast<double>(tensor.rows);
     (input || output || tensor.kind == TensorKind::output_bias ? problem.table_parameters
                                                                : problem.middle_parameters) += count;
   }
-  // Of each user, the sums of the input layer and the gradient of the output layer's input are reduced over
-  // item slices, and that input and the gradient of the sums are gathered.
-  problem.exchanged_per_user = 2.0 * (input_width + output_width);
   return problem;
 }
 
-/// Bytes that each rank sends per step in fp32 with ring collectives.
+/// Returns the bytes of the activations of `users` users of a model-parallel group in the exchanges of a
+/// step. The sums of the input layer and the gradient of the output layer's input are reduced over item
+/// slices, in fp32; that input and the gradient of the sums are gathered.
+inline double exchanged_bytes(const ItemSliceProblem& problem, double users) {
+  constexpr double fp32 = sizeof(float);
+  const double output = problem.half_gathers ? sizeof(Bf16) : fp32;
+  const bool narrow =
+      problem.half_gathers && device::reads_half_gradient(static_cast<std::int64_t>(users),
+                                                          static_cast<std::int64_t>(problem.input_width));
+  const double input = narrow ? sizeof(Bf16) : fp32;
+  return users * ((fp32 + input) * problem.input_width + (fp32 + output) * problem.output_width);
+}
+
+/// Bytes that each rank sends per step with ring collectives, gradients in fp32.
 struct ItemSliceTraffic {
   double activations =
       0.0;              ///< within the model-parallel group: activations and the statistics of the softmax
@@ -73,8 +88,7 @@ inline ItemSliceTraffic item_slice_traffic(const ItemSliceProblem& problem, int 
   const double users = static_cast<double>(problem.batch_users) / model_parallel_groups;
   const double others = (item_slices - 1.0) / item_slices;
   constexpr double bytes = sizeof(float);
-  return {.activations =
-              bytes * (problem.exchanged_per_user * users * others + 2.0 * users * (item_slices - 1.0)),
+  return {.activations = exchanged_bytes(problem, users) * others + 2.0 * bytes * users * (item_slices - 1.0),
           .middle = 2.0 * bytes * problem.middle_parameters * (problem.ranks - 1.0) / problem.ranks,
           .tables = 2.0 * bytes * problem.table_parameters / item_slices * (model_parallel_groups - 1.0) /
                     model_parallel_groups};

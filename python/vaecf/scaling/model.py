@@ -14,6 +14,7 @@ FLOP_PER_WEIGHT = 6.0  # 2 forward, 4 backward
 # Fraction of the forward and backward time after the output layer's weight gradient is complete: the gradient of the
 # hidden layer, a third of the arithmetic, and the layers before it.
 AFTER_FIRST_GRADIENT = 0.35
+CACHED_GRADIENT = 16.0 * 1048576.0  # bytes of a gradient up to which it is read, and gathered, in fp32
 BREAK_EVEN_GAIN = 1.1  # minimum speedup by twice the ranks
 SAME_SIZES = 0.01  # variance over squared mean below which sizes count as equal
 CLEARLY_LONGER = 2.0
@@ -29,6 +30,7 @@ class Workload:
     half_copy_bytes: float = 0.0  # size of the 16-bit copy of a weight: 2 in bf16 and fp16, otherwise 0
     table_parameters: float = 0.0  # those of the parameters that belong to one item each; 0: unknown
     table_widths: float = 0.0  # sum of the widths of the first and the last hidden activations
+    gathered_bytes: float = 4.0  # of an activation that item slices gather: 2 on a GPU in bf16 and fp16
 
     def update_bytes(self) -> float:
         """Returns the memory traffic in bytes of an update of all weights: weights, two moments and gradients are each
@@ -239,8 +241,8 @@ def max_users_per_rank(config: ParallelConfig) -> float:
 def sent_bytes(workload: Workload, config: ParallelConfig) -> dict[str, float]:
     """Returns the bytes that each rank sends in a step by kind; it receives as many.
 
-    With item slices, each rank of a model-parallel group holds every S-th item. Activations of its b users are summed and
-    gathered at both ends of the network, in fp32; `softmax` are the maximum and the sum of every user, gathered once.
+    With item slices, each rank of a model-parallel group holds every S-th item. Activations of its b users are summed in
+    fp32 and gathered at both ends of the network; `softmax` are the maximum and the sum of every user, gathered once.
     Only gradients of the other layers, `middle`, are summed over all ranks, and those of the items, `tables`, over the
     model-parallel groups.
     """
@@ -252,8 +254,11 @@ def sent_bytes(workload: Workload, config: ParallelConfig) -> dict[str, float]:
         return {"gradient": _hops(ranks) / ranks * workload.parameters * width}
     users = config.users / groups
     middle = workload.parameters - workload.table_parameters
+    # As reads_half_gradient() in include/vaecf/device/model_parallel_group.hpp; both ends are taken as equally wide.
+    gradient = 4.0 * users * workload.table_widths / 2.0
+    gathered = (workload.gathered_bytes + (workload.gathered_bytes if gradient > CACHED_GRADIENT else 4.0)) / 2.0
     return {
-        "activations": 8.0 * workload.table_widths * users * (item_slices - 1) / item_slices,
+        "activations": (4.0 + gathered) * workload.table_widths * users * (item_slices - 1) / item_slices,
         "softmax": 8.0 * users * (item_slices - 1),
         "middle": _hops(ranks) / ranks * middle * width,
         "tables": _hops(groups) / groups * workload.table_parameters / item_slices * width,

@@ -124,6 +124,7 @@ def record_of(event: dict[str, Any]) -> RunRecord:
             half_copy_bytes=2.0 if precision in ("bf16", "fp16") else 0.0,
             table_parameters=_number(event, "items") * (widths + 1.0) if widths > 0.0 else 0.0,
             table_widths=widths,
+            gathered_bytes=2.0 if event.get("device") == "cuda" and precision in ("bf16", "fp16") else 4.0,
         ),
         all_reduce=[(_number(p, "bytes"), _number(p, "seconds")) for p in probes if isinstance(p, dict)],
     )

@@ -49,6 +49,7 @@ def workload_of(config: Mapping[str, Any], sizes: DataSizes) -> Workload:
         half_copy_bytes=2.0 if half else 0.0,
         table_parameters=float(sizes.items * (table_widths + 1)),
         table_widths=float(table_widths),
+        gathered_bytes=width,  # of a GPU
     )
 
 

@@ -184,8 +184,9 @@ CheckResults check_gpus(const GpuCheckInput& question) {
 
 CheckResult check_item_slices(const training::ItemSliceProblem& problem,
                               std::span<const run::AllReduceTiming> times) {
-  const auto users = static_cast<double>(problem.batch_users);
-  const double activations = 4.0 * problem.exchanged_per_user / 2.0 * users;
+  // A reduce-scatter and an all-gather take as long as one all-reduce of the same size.
+  const double activations =
+      0.5 * training::exchanged_bytes(problem, static_cast<double>(problem.batch_users));
   const double gradient = 4.0 * (problem.table_parameters + problem.middle_parameters);
   // Latency, not bandwidth, determines the duration of smaller messages.
   constexpr std::int64_t min_bytes_for_bandwidth = std::int64_t{1} << 20;
@@ -210,7 +211,6 @@ CheckResult check_item_slices(const training::ItemSliceProblem& problem,
     }
     return before->seconds * bytes / static_cast<double>(before->bytes);
   };
-  // A reduce-scatter and an all-gather take as long as one all-reduce of the same size.
   const double data_parallel = seconds(gradient);
   const double item_slices = seconds(activations) + seconds(4.0 * problem.middle_parameters);
   const std::string text = format(

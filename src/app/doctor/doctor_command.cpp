@@ -237,8 +237,10 @@ class CheckRunner {
         const io::DatasetFile data(configured.data.file);
         const auto tensors =
             models::tensor_specs(configured.model, models::input_dims(configured.model, data));
+        options.precision = config_.backend.precision;
+        const device::DeviceFacts facts = device::make_device(options)->facts();
         return CheckResults{check_item_slices(
-            training::item_slice_problem(configured, tensors, data.items(), ranks_), times)};
+            training::item_slice_problem(configured, tensors, data.items(), ranks_, facts), times)};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();

@@ -195,9 +195,9 @@ TEST(DoctorFindings, ItemSlicesAreComparedWithDataParallelism) {
   problem.ranks = 4;
   problem.items = 100000;
   problem.batch_users = 500;
-  problem.table_parameters = 20e6;    // 80 MB
-  problem.middle_parameters = 0.5e6;  // 2 MB
-  problem.exchanged_per_user = 400;   // 0.4 MB in each of two directions
+  problem.table_parameters = 20e6;                   // 80 MB
+  problem.middle_parameters = 0.5e6;                 // 2 MB
+  problem.input_width = problem.output_width = 100;  // 0.4 MB in each of two directions
   EXPECT_EQ(lines({check_item_slices(problem, times)}),
             "ok item slices: a step of 500 users takes about 82.0 ms of communication with data parallelism, "
             "and 3.0 ms with the items divided over all ranks -> consider distributed.item_slices: all "
@@ -213,7 +213,7 @@ TEST(DoctorFindings, RateOfCommunicationIsNotDerivedFromSmallMessages) {
   problem.batch_users = 500;
   problem.table_parameters = 20e6;
   problem.middle_parameters = 0.5e6;
-  problem.exchanged_per_user = 400;
+  problem.input_width = problem.output_width = 100;
   const std::vector<run::AllReduceTiming> slow = {{4, 0.7}};
   EXPECT_EQ(lines({check_item_slices(problem, slow)}),
             "ok item slices: communication of a step of 500 users: not measured, since no all-reduce of more "

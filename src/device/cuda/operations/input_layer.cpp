@@ -88,12 +88,8 @@ void dispatch_row_threads(std::int64_t users, F&& f) {
   f(std::integral_constant<int, wide_threads>());
 }
 
-// Gradient rows are read once per item of the user: as fp32 if they fit into the L2 cache; in 16-bit
-// precisions their copy is read if they are larger than this.
-constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
-
 DType gradient_reads(DType dtype, std::int64_t users, const Matrix& d) {
-  return users * d.stride() * 4 > cached_bytes ? dtype : DType::fp32;
+  return device::reads_half_gradient(users, d.stride()) ? dtype : DType::fp32;
 }
 
 }  // namespace
