@@ -104,7 +104,8 @@ def test_schema_and_program_refuse(validator: Any, program: str, text: str) -> N
     assert not _accepts(program, text)
 
 
-RENAMED = runpy.run_path(str(CONFIGS.parent / "tools" / "same_results" / "renames.py"))["KEYS"]
+RENAMES = runpy.run_path(str(CONFIGS.parent / "tools" / "same_results" / "renames.py"))
+RENAMED = RENAMES["KEYS"]
 
 
 @pytest.mark.parametrize("old", RENAMED)
@@ -133,6 +134,21 @@ def test_no_old_name_is_in_the_documentation_and_the_scripts() -> None:
         if match[0] in RENAMED
     }
     assert not found
+
+
+def test_results_of_an_older_program_get_the_new_names() -> None:
+    """tools/same-results compares them; the metrics of events are in the order of their new names."""
+    for old, new in (
+        ("/popularity/tail@20", "/popularity/tail_share@20"),
+        ("/train/weights", "/train/interaction_weights"),
+        ("/item", "/item_index"),
+        ("/@features_of", "/@user_features_of"),
+        ("/weights/items/data", "/weights/items/data"),
+    ):
+        assert RENAMES["to_new_path"](old) == RENAMES["to_new_path"](new) == new
+    old_event = RENAMES["with_plain_metrics"]({"mrr@5": 1, "popularity@5": 2})
+    new_event = RENAMES["with_plain_metrics"]({"metrics": {"mean_popularity@5": {"value": 2}, "mrr@5": {"value": 1}}})
+    assert [RENAMES["to_new_field"](name) for name in old_event] == list(new_event)
 
 
 def _paths(tree: dict[str, Any], before: str = "") -> set[str]:

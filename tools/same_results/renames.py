@@ -45,6 +45,10 @@ def _replaced(text, names, before=r"(?<![\w.-])", after=r"(?![\w.-])"):
     return re.sub(f"{before}({pattern}){after}", lambda found: names[found.group(1)], text)
 
 
+def _with_new_metrics(text):
+    return _replaced(text, METRICS, before="(?<!mean_)", after="")
+
+
 def is_old(keys):
     """Returns whether a program with this reference of configuration keys (`--help-config`) has the old names."""
     return any(old in _dotted(keys) for old in KEYS)
@@ -68,7 +72,7 @@ def to_old_value(value):
 
 def to_new(line):
     """Returns a line of text in the new names."""
-    return _replaced(_replaced(line, KEYS), METRICS, before="(?<!mean_)", after="")
+    return _with_new_metrics(_replaced(line, KEYS))
 
 
 def to_new_field(name):
@@ -97,14 +101,14 @@ def with_plain_metrics(event):
             of, new_items, name, group, part = found.groups(default="")
             place = [{"cold": "features_alone"}.get(of, of), new_items.strip("_"), group.strip("_"), name, part.strip("_") or "value"]
             plain["/".join(each for each in place if each)] = event.pop(key)
-    return event | dict(sorted(plain.items()))
+    return event | dict(sorted(plain.items(), key=lambda metric: to_new(metric[0])))
 
 
 def to_new_path(path):
     """Returns the path of an HDF5 array or group, or of its attribute after an @, in the new names."""
     name, at, attribute = path.partition("/@")
     path = ARRAYS.get(name, name) + at + attribute
-    parts = path.split("/")
+    parts = [_with_new_metrics(part) for part in path.split("/")]
     if len(parts) == 2 and parts[1].startswith("@"):
         parts[1] = "@" + to_new_field(parts[1][1:])
     elif parts[1:] and parts[1] in ("train", "validation", "test"):
