@@ -190,7 +190,7 @@ def test_values_count_for_a_model_trained_with_weights_only(workspace: Workspace
     np.testing.assert_allclose(model.score(2 * fold_in), 2 * scores, rtol=1e-5)
     with pytest.raises(vaecf.InputError, match="finite weights above 0"):
         model.score(-ones)
-    with pytest.raises(vaecf.InputError, match="without weights"):
+    with pytest.raises(vaecf.InputError, match="without interaction weights"):
         plain.histories([[plain.item_id[0]]], [[2]])
 
 

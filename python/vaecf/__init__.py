@@ -1,4 +1,9 @@
-"""Reads what vaecf_dist writes, starts it, and reports on its runs."""
+"""Reads what vaecf_dist writes, starts it, and reports on its runs.
+
+The examples in docstrings have DataFrames `events` (user, item, plays, time), `items` (item, title, genre) and `users`
+(user, age), the dataset data/own.h5 of them, and its runs runs/dense and runs/vectors. data/plays.h5 and
+runs/plays have interaction weights and features of users, too.
+"""
 
 import importlib
 import sys

@@ -87,6 +87,10 @@ class ItemMatrix(sp.csr_matrix):  # type: ignore[misc]
     """A CSR matrix (users, items) that remembers the ids of its columns, also in slices of its rows.
 
     Results of other operations are matrices without ids. Multiply it with `@`.
+
+    >>> rows = vaecf.Dataset("data/own.h5").train
+    >>> rows.shape, rows[:5].item_id is rows.item_id
+    ((40, 20), True)
     """
 
     item_id: np.ndarray[Any, Any] | None = None
@@ -124,7 +128,12 @@ def titles_of(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The held-out users of one split: a row of each matrix is a user."""
+    """The held-out users of one split: a row of each matrix is a user.
+
+    >>> test = vaecf.Dataset("data/own.h5").test
+    >>> test.fold_in.shape, test.held_out.shape, len(test.user_id)
+    ((10, 20), (10, 20), 10)
+    """
 
     fold_in: ItemMatrix
     """The items that are the model's input, (users, items); the values are weights if the dataset has them, else 1."""
@@ -137,7 +146,14 @@ class HeldOut:
 
 
 class Dataset:
-    """A dataset of vaecf_dist. Matrices are read at first use and kept; no file stays open."""
+    """A dataset of vaecf_dist. Matrices are read at first use and kept; no file stays open.
+
+    >>> data = vaecf.Dataset("data/own.h5")
+    >>> data
+    Dataset('data/own.h5'): 60 users, 20 items
+    >>> data.stages.loc["raw"].tolist()
+    [402, 60, 20]
+    """
 
     def __init__(self, path: str | Path) -> None:
         """Opens a dataset. Throws InputError if the file is not one."""
@@ -172,7 +188,10 @@ class Dataset:
         return f"Dataset({str(self.path)!r}): {self.attributes.get('users')} users, {self.n_items} items"
 
     def require_unchanged(self) -> None:
-        """Throws InputError if the file is not the one that was opened: if its inode, size or time is another."""
+        """Throws InputError if the file is not the one that was opened: if its inode, size or time is another.
+
+        >>> vaecf.Dataset("data/own.h5").require_unchanged()
+        """
         if file_version(self.path) != self._file:
             raise InputError(f"{self.path}: was replaced since it was opened; open it again with vaecf.Dataset")
 
@@ -233,7 +252,11 @@ class Dataset:
         ).set_index(pd.Index(table["stage"], name="stage"))
 
     def titles(self, ids: pd.Series[Any] | np.ndarray[Any, Any]) -> list[str]:
-        """Returns the titles of items by their ids. Throws InputError if the dataset has no titles."""
+        """Returns the titles of items by their ids. Throws InputError if the dataset has no titles.
+
+        >>> vaecf.Dataset("data/own.h5").titles([1, 2])
+        ['Film 1', 'Film 2']
+        """
         return titles_of(ids, self.item_id, self.item_title, self.path)
 
     def _held_out(self, split: str) -> HeldOut:

@@ -32,6 +32,9 @@ class Model:
     Scores and lists are those of `vaecf_dist recommend`, to the bit, for the same users in one call. Models of one file
     share its weights. Several threads may use a model. A pickled model is the path of its file, which is read again; a
     process that was forked computes with one thread.
+
+    >>> vaecf.Model("runs/dense/checkpoints/best.h5")
+    Model('runs/dense/checkpoints/best.h5'): ..., 20 items, epoch 1
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -70,7 +73,12 @@ class Model:
         return f"Model({str(self.path)!r}): {self.type}, {self.n_items} items, epoch {self.epoch}"
 
     def titles(self, ids: pd.Series[Any] | Array) -> list[str]:
-        """Returns the titles of items by their ids. Throws InputError if the model has no titles."""
+        """Returns the titles of items by their ids. Throws InputError if the model has no titles.
+
+        >>> model = vaecf.Run("runs/dense").model()
+        >>> model.titles([1, 2])
+        ['Film 1', 'Film 2']
+        """
         return titles_of(ids, self.item_id, self.item_title, self.path)
 
     def histories(
@@ -87,6 +95,14 @@ class Model:
         as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. `unknown`:
         skip ids that the model does not know, with a warning that counts them, or raise an InputError. Throws InputError
         if the values do not fit the items or the model.
+
+        >>> model = vaecf.Run("runs/plays").model()
+        >>> history = model.histories([[1, 3]])
+        >>> history.shape, sorted(model.item_id[history.indices].tolist())
+        ((1, 20), [1, 3])
+        >>> plays = model.histories([[1, 3]], [[4, 1]])
+        >>> [round(float(weight), 3) for weight in plays.data]
+        [1.398, 0.602]
         """
         ids = [id_list(items, "each of the users") for items in users]
         counts = [len(items) for items in ids]
@@ -128,6 +144,10 @@ class Model:
         ids, and the ids of the rows to return. Users with several rows have the values of all of them. `unknown`: raise an
         InputError for those who are not in the table, or skip them, who then have no features, with a warning that counts
         them. Throws InputError also if a column is missing, or if the model was trained without features.
+
+        >>> model = vaecf.Run("runs/plays").model()
+        >>> model.user_features_of(users, "user", ["u7", "u8"]).shape == (2, model.n_user_features)
+        True
         """
         if self.n_user_features == 0:
             raise InputError(f"{self.path}: the model was trained without features; omit them")
@@ -170,6 +190,11 @@ class Model:
         (users, features) for a model that was trained with features; without it, users have none. A user with neither
         items nor features has the score nan for all items. Throws InputError for other items or another number of
         columns.
+
+        >>> model = vaecf.Run("runs/dense").model()
+        >>> data = vaecf.Dataset("data/own.h5")
+        >>> model.score(data.test.fold_in[:5]).shape
+        (5, 20)
         """
         return self._loaded.score(*self._inputs(histories, user_features))
 
@@ -179,11 +204,23 @@ class Model:
         The score of an item for a user is the inner product of their vectors, up to rounding; for a network with
         the squared loss it is its sigmoid. If the output layer has a bias, that is the last element of an item's vector,
         and 1 that of a user's. Throws InputError for a model of weights between items, which has no vectors.
+
+        >>> model = vaecf.Run("runs/vectors").model()
+        >>> vectors, user = model.item_vectors(), model.user_vectors(model.histories([[1, 3]]))[0]
+        >>> vectors.shape, user.shape
+        ((20, 256), (256,))
+        >>> np.allclose(vectors @ user, model.score(model.histories([[1, 3]])), atol=1e-5)
+        True
         """
         return self._loaded.item_vectors()
 
     def user_vectors(self, histories: Any, user_features: Any = None) -> Array:
-        """Returns the vectors of users, (users, width), float32, whose `histories` and `user_features` are as for score()."""
+        """Returns the vectors of users, (users, width), float32, whose `histories` and `user_features` are as for score().
+
+        >>> model = vaecf.Run("runs/vectors").model()
+        >>> model.user_vectors(vaecf.Dataset("data/own.h5").test.fold_in).shape
+        (10, 256)
+        """
         return self._loaded.user_vectors(*self._inputs(histories, user_features))
 
     def recommend(
@@ -226,6 +263,16 @@ class Model:
         `reasons`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
         ones are missing.
+
+        >>> model = vaecf.Run("runs/dense").model()
+        >>> model.recommend(model.histories([[1, 3], [2, 4]]), k=2, users=["ann", "bob"], titles=True).drop(columns="score")
+          user  item    title
+        0  ann    15  Film 15
+        1  ann     7   Film 7
+        2  bob     6   Film 6
+        3  bob    18  Film 18
+        >>> model.recommend(events, user="user", item="item", only=["u8", "u3"], k=1)["item"].tolist()
+        [11, 18]
         """
         k, reasons = count_of(k, "k", 1), count_of(reasons, "reasons", 0)
         if reasons > MAX_REASONS:
@@ -304,6 +351,12 @@ class Model:
 
         `items`: an id or several. docs/SERVING.md describes the scores. `titles` adds a column title, of the similar
         item. Throws InputError for an unknown id.
+
+        >>> model = vaecf.Run("runs/dense").model()
+        >>> model.similar(3, k=2, titles=True)[["similar", "title"]]
+           similar    title
+        0       15  Film 15
+        1        7   Film 7
         """
         k = count_of(k, "k", 1)
         wanted = [items] if isinstance(items, (str, int, float, np.number)) else items

@@ -71,6 +71,10 @@ def prepare(
 
     Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
     there is no new dataset.
+
+    >>> vaecf.prepare(events, user="user", item="item", time="time", items=items, title="title", split="time",
+    ...               dates=["2026-02-20", "2026-03-05"], file="data/weeks.h5")
+    Dataset('data/weeks.h5'): 60 users, 20 items
     """
     path = local_path(file)
     config = path.with_suffix(".yaml")

@@ -30,6 +30,10 @@ def leaderboard(runs: Run | str | Path | Iterable[Run | str | Path]) -> pd.DataF
     """Returns the results of the tests: a row per metric, and for each run and baseline the columns value and se.
 
     `runs`: runs or their folders. se is the standard error over users. Throws InputError if no run was tested.
+
+    >>> table = vaecf.leaderboard(["runs/dense", "runs/vectors"])
+    >>> table.columns.get_level_values("model").unique().tolist()[:3]
+    ['dense', 'vectors', 'popularity']
     """
     listed = as_runs(runs)
     columns, metrics = test_columns(listed)
@@ -48,6 +52,10 @@ def compare(
     metric, with the columns that docs/COMPARING.md explains.
 
     Throws InputError if the runs are of different datasets, or a file does not exist or is of another checkpoint.
+
+    >>> table = vaecf.compare("runs/dense", "runs/vectors")
+    >>> bool(table.loc[("vectors", "ndcg@10"), "difference"] < 0)
+    True
     """
     runs = as_runs([reference, *others])
     if len(runs) < 2:
@@ -75,7 +83,11 @@ def _per_user(run: Run) -> PerUser:
 
 
 class Report:
-    """A page on runs, which loads nothing and contains no script."""
+    """A page on runs, which loads nothing and contains no script.
+
+    >>> vaecf.report("runs/vectors")
+    Report: show() shows it, save(file) writes it
+    """
 
     def __init__(self, text: str) -> None:
         self.html = text
@@ -85,7 +97,10 @@ class Report:
         return "Report: show() shows it, save(file) writes it"
 
     def save(self, file: str | Path) -> None:
-        """Writes the page. Throws InputError if that is not possible."""
+        """Writes the page. Throws InputError if that is not possible.
+
+        >>> vaecf.report("runs/vectors").save("report.html")
+        """
         from .page import write_text  # with Matplotlib  # pylint: disable=import-outside-toplevel
 
         write_text(file, self.html)
@@ -97,7 +112,10 @@ class Report:
         return f'<div><iframe title="report" style="{style}" srcdoc="{page}"></iframe></div>'
 
     def show(self) -> None:
-        """Shows the page: in a notebook below the cell, elsewhere in a browser."""
+        """Shows the page: in a notebook below the cell, elsewhere in a browser.
+
+        >>> vaecf.report("runs/vectors").show()                # doctest: +SKIP
+        """
         if "ipykernel" in sys.modules:
             from IPython.display import display  # pylint: disable=import-outside-toplevel
 
@@ -114,6 +132,9 @@ def report(runs: Run | str | Path | Iterable[Run | str | Path]) -> Report:
     """Returns a page on runs beside each other, or on the folder of a sweep, as `vaecf report` writes it.
 
     Throws InputError if one is not a run.
+
+    >>> vaecf.report(["runs/dense", "runs/vectors"]).html[:15]
+    '<!DOCTYPE html>'
     """
     from .runs_page import runs_page  # with Matplotlib  # pylint: disable=import-outside-toplevel
     from .sweep_page import is_sweep, sweep_page  # pylint: disable=import-outside-toplevel

@@ -24,6 +24,12 @@ class Run:
     """A run folder of vaecf_dist, also of a run at work. Everything is read at first use and kept.
 
     It remains the same run when a later one of its name moves it to NAME.1, NAME.2, and so on.
+
+    >>> run = vaecf.Run("runs/vectors")
+    >>> run.validation.index.tolist(), run.config["train.epochs"]
+    ([1, 2], 2)
+    >>> "popularity" in run.baselines.index
+    True
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -72,12 +78,20 @@ class Run:
         return next((e for e in reversed(self.events) if e["event"] == "start" and "train" in e.get("tasks", [])), {})
 
     def last(self, event: str) -> Event:
-        """Returns the last event of this name, or an empty one."""
+        """Returns the last event of this name, or an empty one.
+
+        >>> vaecf.Run("runs/vectors").last("end")["reason"]
+        'epochs'
+        """
         return next((e for e in reversed(self.events) if e["event"] == event), {})
 
     def table(self, event: str) -> pd.DataFrame:
         """Returns the events of this name, one per row, with a column for each field that has no others within it, each
-        metric, its standard error (ndcg@100_se) and each setting of a solution."""
+        metric, its standard error (ndcg@100_se) and each setting of a solution.
+
+        >>> vaecf.Run("runs/vectors").table("epoch")[["epoch", "step"]].to_numpy().tolist()
+        [[1, 1], [2, 2]]
+        """
         return pd.DataFrame([_row(e) for e in self.events if e["event"] == event])
 
     @cached_property
@@ -131,11 +145,19 @@ class Run:
         return sorted((self.path / "checkpoints").glob("*.h5"))
 
     def model(self, checkpoint: str = "best.h5") -> Model:
-        """Reads a checkpoint of this run. Throws InputError if it does not exist."""
+        """Reads a checkpoint of this run. Throws InputError if it does not exist.
+
+        >>> vaecf.Run("runs/vectors").model()
+        Model('runs/vectors/checkpoints/best.h5'): ..., 20 items, epoch 2
+        """
         return Model(self.path / "checkpoints" / checkpoint)
 
     def checksum(self, checkpoint: str = "best.h5") -> str:
-        """Returns the checksum in the first 512 bytes of a checkpoint, as 16 hexadecimal digits; empty without one."""
+        """Returns the checksum in the first 512 bytes of a checkpoint, as 16 hexadecimal digits; empty without one.
+
+        >>> len(vaecf.Run("runs/vectors").checksum())
+        16
+        """
         try:
             with open(self.path / "checkpoints" / checkpoint, "rb") as file:
                 header = file.read(32)
@@ -150,6 +172,9 @@ class Run:
 
         A relative path is that of the folder in which the run was started, so this must be the current folder or one
         above the run. Throws InputError if the dataset does not exist.
+
+        >>> vaecf.Run("runs/vectors").dataset()
+        Dataset('data/own.h5'): 60 users, 20 items
         """
         file = Path(str(self.config["data.file"]))
         for folder in [Path(), *self.path.resolve().parents]:

@@ -22,6 +22,9 @@ def escaped(texts: Texts) -> Texts:
     r"""Returns a text, or a Series or DataFrame of them, in which each byte that is not UTF-8 is written as \xNN.
 
     Pages and Parquet files must be UTF-8: `vaecf.escaped(table).to_parquet(file)`.
+
+    >>> print(vaecf.escaped("caf\udce9"))
+    caf\xe9
     """
     if isinstance(texts, pd.DataFrame):
         return cast(Texts, texts.apply(escaped))

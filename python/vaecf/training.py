@@ -71,6 +71,10 @@ def train(
     this process is killed, the training stops in the same way.
     Throws InputError for wrong arguments, keys or data, Stopped if the run is stopped by a signal, with a checkpoint, and
     RunError if it fails.
+
+    >>> run = vaecf.train("data/own.h5", model="elsa", epochs=2, progress=False, settings={"model.elsa.factors": 8})
+    >>> run.path, run.epochs.index.tolist()
+    (PosixPath('runs/own-elsa'), [1, 2])
     """
     path = getattr(data, "path", data)
     if not isinstance(path, (str, Path)):
