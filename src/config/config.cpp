@@ -3,8 +3,9 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "config/keys.hpp"
@@ -162,9 +163,10 @@ bool must_match_on_resume(const std::string& path) {
 }
 
 bool is_experimental(std::string_view path) {
-  constexpr std::array sections = {"backend.", "benchmark.", "distributed.parameter_server.",
-                                   "model.autoencoder.", "model.ease.kept_weight"};
-  return std::ranges::any_of(sections, [&](const char* section) { return path.starts_with(section); });
+  std::vector<std::string_view> sections = {"backend.", "benchmark.", "distributed.parameter_server."};
+  for (const models::Kind* kind : models::all_kinds())
+    std::ranges::copy(kind->experimental_keys(), std::back_inserter(sections));
+  return std::ranges::any_of(sections, [&](std::string_view section) { return path.starts_with(section); });
 }
 
 std::string dump(const Config& config) {

@@ -5,6 +5,7 @@
 
 #include "device/cpu/device.hpp"
 #include "support/cuda_emulator/runtime.hpp"
+#include "support/for_each_kind.hpp"
 #include "training/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
@@ -192,15 +193,14 @@ TEST_F(CudaEmulatedTraining, ProductsOfAStepAreFast) {
     return slow;
   };
   options_.model.recvae.encoder_passes = 1;
-  for (const ModelType type : {ModelType::mult_vae, ModelType::mult_dae, ModelType::recvae, ModelType::elsa,
-                               ModelType::autoencoder}) {
-    options_.model.type = type;
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    options_.model.type = kind.type();
     for (const Precision precision :
          {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::bf16x3}) {
       backend_.precision = precision;
       for (const int item_slices : {1, 2}) {
-        SCOPED_TRACE(::testing::Message() << to_string(type) << " " << vaecf::to_string(precision) << " "
-                                          << item_slices << " item slices");
+        SCOPED_TRACE(::testing::Message()
+                     << vaecf::to_string(precision) << " " << item_slices << " item slices");
         options_.model.hidden = {24};
         options_.model.latent = 16;
         options_.model.elsa.factors = 16;
@@ -211,7 +211,7 @@ TEST_F(CudaEmulatedTraining, ProductsOfAStepAreFast) {
         EXPECT_NE(slow_products(item_slices), "");
       }
     }
-  }
+  });
 }
 
 TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored) {

@@ -57,7 +57,7 @@ struct ValidationOptions {
   std::int64_t every = 1;  ///< epochs; 0 = never
   std::vector<std::string> metrics = {"ndcg@100", "recall@20", "recall@50"};
   std::string select = "ndcg@100";  ///< metric that selects the best epoch, or "last" for the last epoch
-  /// Models to compare with in every test: "auto", or any of popularity, item_knn and ease.
+  /// Names of models to compare with in every test, or "auto".
   std::vector<std::string> baselines = {"auto"};
 };
 

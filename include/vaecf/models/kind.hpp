@@ -68,6 +68,8 @@ class Kind {
   virtual std::vector<keys::Key<ModelOptions>> keys() const;
   /// Returns those of shared_keys() that this model uses.
   virtual std::vector<std::string_view> used_keys() const { return {}; }
+  /// Returns those of keys(), or their section with its dot, that later versions may change.
+  virtual std::vector<std::string_view> experimental_keys() const { return {}; }
   /// Returns whether the model uses one of shared_keys().
   bool uses(std::string_view shared_key) const;
   /// Returns the keys of the model's section that have no effect with the other values of `options`.

@@ -72,6 +72,8 @@ class EaseKind final : public SolvedKind {
  public:
   EaseKind() : SolvedKind(ModelType::ease, "EASE", "weights between items, the inverse of one matrix") {}
 
+  std::vector<std::string_view> experimental_keys() const override { return {"model.ease.kept_weight"}; }
+
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
     return section(

@@ -52,6 +52,7 @@ class AutoencoderKind final : public LayeredKind {
   std::vector<std::string_view> used_keys() const override {
     return {"model.hidden", "model.latent", "model.user_features", "train.weight_decay"};
   }
+  std::vector<std::string_view> experimental_keys() const override { return {"model.autoencoder."}; }
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
