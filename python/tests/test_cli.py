@@ -86,7 +86,7 @@ def test_commands_replace_no_function(
     assert vaecf.compare(*runs).index.names == ["run", "metric"]
     vaecf.report(runs).save(page)
     train = {"epochs": 1, "directory": tmp_path, "progress": False}
-    assert vaecf.train(data, model="item_knn", **train).model().recommend([[1] + [0] * 119]).shape == (10, 3)
+    assert vaecf.train(data, model="item_knn", **train).model().recommend(np.eye(1, 120)).shape == (10, 3)
     assert vaecf.escaped("a") == "a" and vaecf.Dataset(data).n_items == 120
 
 

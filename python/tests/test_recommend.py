@@ -180,6 +180,41 @@ def test_unknown_ids_are_listed_or_raised(workspace: Workspace, events: pd.DataF
     assert len(found) == 10 and found["score"].isna().all()
 
 
+def test_lists_of_ids_are_the_histories_of_new_users(workspace: Workspace) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "elsa").model()
+    ids = [model.item_id[[3, 8]].tolist(), [str(model.item_id[40])], []]
+    matrix = np.zeros((3, model.n_items))
+    matrix[0, [3, 8]] = matrix[1, 40] = 1
+    of_matrix = model.recommend(matrix, k=4)
+    pd.testing.assert_frame_equal(model.recommend(ids, k=4), of_matrix)
+    assert (model.score(ids[:2]) == model.score(matrix[:2])).all()
+    assert (model.user_vectors(ids) == model.user_vectors(matrix)).all()
+    named = dict(zip(["ann", 7, "cyd"], ids, strict=True))
+    of_dict = model.recommend(named, k=4, only=["cyd", "7"], exclude={"cyd": [of_matrix["item"].iloc[8]]})
+    assert of_dict["user"].tolist() == ["cyd"] * 4 + ["7"] * 4
+    assert of_dict["item"].tolist()[:3] == of_matrix["item"].tolist()[9:] and of_dict["item"].tolist()[4:] == of_matrix["item"].tolist()[4:8]
+    with pytest.warns(UserWarning, match=r"users: skipped 2 unknown ids \(8001, 8002\)"):
+        found = model.recommend({"ann": [*ids[0], 8001, 8002], "bob": [8001]}, k=4)
+    assert found["item"].tolist()[:4] == of_matrix["item"].tolist()[:4]
+    assert found["item"].tolist()[4:] == of_matrix["item"].tolist()[8:]  # the most popular items
+    with pytest.raises(vaecf.InputError, match="users: 8001 not in"):
+        model.recommend([[8001]], unknown="raise")
+    with pytest.raises(vaecf.InputError, match="each of the users must be a list of ids, got 3"):
+        model.recommend([3, 8])
+    with pytest.raises(vaecf.InputError, match="the keys of the dict have the ids"):
+        model.recommend(named, users=["a", "b", "c"])
+
+
+def test_dicts_of_values_become_weights(workspace: Workspace) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "ease_weighted").model()
+    ids = model.item_id[[3, 8]].tolist()
+    expected = model.histories([ids], [[9, 1]])
+    assert (model.histories([dict(zip(ids, [9, 1], strict=True))]) != expected).nnz == 0
+    assert (model.score({"ann": dict(zip(ids, [9, 1], strict=True))}) == model.score(expected)).all()
+    with pytest.raises(vaecf.InputError, match="trained without interaction weights"):
+        vaecf.Run(workspace.folder / "runs" / "ease").model().score([{ids[0]: 2}])
+
+
 def test_unknown_items_to_exclude_or_limit_are_a_warning(workspace: Workspace, events: pd.DataFrame) -> None:
     model = vaecf.Run(workspace.folder / "runs" / "ease").model()
     columns = {"user": "uid", "item": "track", "k": 5}

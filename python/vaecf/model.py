@@ -83,16 +83,17 @@ class Model:
 
     def histories(
         self,
-        users: Iterable[Iterable[Any]],
+        users: ItemMatrix | Mapping[Any, Iterable[Any]] | Iterable[Iterable[Any]],
         values: Iterable[Iterable[float]] | None = None,
         *,
         unknown: str = "skip",
     ) -> ItemMatrix:
-        """Returns the matrix (users, items) of lists of item ids.
+        """Returns the matrix (users, items) of lists of item ids, or of the rows of a Dataset, also of one with other items.
 
-        Ids are those of the source, as numbers or texts. `values`: for a model trained with interaction weights, the play counts
-        or ratings of these items, in lists like those of `users`; those of a repeated item are added. They become weights
-        as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. `unknown`:
+        Ids are those of the source, as numbers or texts; of a dict of lists by user, the users are its rows. `values`: for a
+        model trained with interaction weights, the play counts or ratings of these items, in lists like those of `users`,
+        which may be dicts of values by item id instead; those of a repeated item are added. They become weights as
+        in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. `unknown`:
         skip ids that the model does not know, with a warning that counts them, or raise an InputError. Throws InputError
         if the values do not fit the items or the model.
 
@@ -104,7 +105,12 @@ class Model:
         >>> [round(float(weight), 3) for weight in plays.data]
         [1.398, 0.602]
         """
-        ids = [id_list(items, "each of the users") for items in users]
+        if isinstance(users, ItemMatrix) and users.item_id is not None and values is None:
+            return self._known_items(users, unknown)
+        lists = list(users.values() if isinstance(users, Mapping) else users)
+        if values is None and lists and all(isinstance(items, Mapping) for items in lists):
+            values = [list(items.values()) for items in lists]  # type: ignore[attr-defined]
+        ids = [id_list(items, "each of the users") for items in lists]
         counts = [len(items) for items in ids]
         numbers = [[1.0] * count for count in counts] if values is None else [list(row) for row in values]
         if counts != [len(row) for row in numbers]:
@@ -117,6 +123,19 @@ class Model:
         rows = sp.csr_matrix((data[known], (row[known], indices[known])), shape)  # adds values of repeated items
         rows.data = np.ones(rows.nnz, np.float32) if values is None else self._weights_of(rows, "values")
         return item_matrix(rows, self.item_id)
+
+    def _known_items(self, rows: ItemMatrix, unknown: str) -> ItemMatrix:
+        """Returns the rows of a dataset with the columns of the model. Weights are divided by the mean of the known items."""
+        assert rows.item_id is not None
+        column_of_item = self._items(unknown).positions(rows.item_id, "the items of the histories", stacklevel=4)
+        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        column = column_of_item[rows.indices]
+        known = column >= 0
+        found = sp.csr_matrix((rows.data[known], (row[known], column[known])), (rows.shape[0], self.n_items))
+        counts = np.diff(found.indptr)
+        sums = np.asarray(found.sum(axis=1)).ravel()
+        found.data = (found.data * np.repeat(counts / np.where(sums > 0, sums, 1), counts)).astype(np.float32)
+        return item_matrix(found, self.item_id)
 
     def _weights_of(self, rows: sp.csr_matrix, name: str) -> Array:
         """Returns the weights of the values of `rows`, in the order of its data. `name`: that of the values for messages."""
@@ -186,7 +205,7 @@ class Model:
 
         `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. It is its
         weight for a model trained with interaction weights, and counts as 1 for others. Matrices of a Dataset must have
-        the items of the model; those of SciPy and NumPy have its columns. `user_features`: matrix
+        the items of the model; those of SciPy and NumPy have its columns. Or lists of item ids, as for histories(). `user_features`: matrix
         (users, features) for a model that was trained with features; without it, users have none. A user with neither
         items nor features has the score nan for all items. Throws InputError for other items or another number of
         columns.
@@ -206,10 +225,10 @@ class Model:
         and 1 that of a user's. Throws InputError for a model of weights between items, which has no vectors.
 
         >>> model = vaecf.Run("runs/vectors").model()
-        >>> vectors, user = model.item_vectors(), model.user_vectors(model.histories([[1, 3]]))[0]
+        >>> vectors, user = model.item_vectors(), model.user_vectors([[1, 3]])[0]
         >>> vectors.shape, user.shape
         ((20, 256), (256,))
-        >>> np.allclose(vectors @ user, model.score(model.histories([[1, 3]])), atol=1e-5)
+        >>> np.allclose(vectors @ user, model.score([[1, 3]]), atol=1e-5)
         True
         """
         return self._loaded.item_vectors()
@@ -244,7 +263,7 @@ class Model:
     ) -> pd.DataFrame:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
 
-        `histories` and `user_features` are as for score(), or `histories` is a table of pandas, Polars or PyArrow with a line
+        `histories` and `user_features` are as for score(); of a dict of lists by user, its keys are the column user. Or `histories` is a table of pandas, Polars or PyArrow with a line
         per user and item, whose columns `user` and `item` name; `user_features` is then a matrix, or a table of users with
         the column `user`, as for user_features_of(). `rating`: for a model trained with interaction weights, the column of play
         counts or ratings, which become weights as in training; those of an item with several lines are combined by the model's
@@ -265,12 +284,14 @@ class Model:
         ones are missing.
 
         >>> model = vaecf.Run("runs/dense").model()
-        >>> model.recommend(model.histories([[1, 3], [2, 4]]), k=2, users=["ann", "bob"], titles=True).drop(columns="score")
+        >>> model.recommend({"ann": [1, 3], "bob": [2, 4]}, k=2, titles=True).drop(columns="score")
           user  item    title
         0  ann    15  Film 15
         1  ann     7   Film 7
         2  bob     6   Film 6
         3  bob    18  Film 18
+        >>> model.recommend([[1, 3]], k=2)["item"].tolist()
+        [15, 7]
         >>> model.recommend(events, user="user", item="item", only=["u8", "u3"], k=1)["item"].tolist()
         [11, 18]
         """
@@ -303,7 +324,11 @@ class Model:
                 )
             if user_features is not None and not sp.issparse(user_features) and not isinstance(user_features, np.ndarray):
                 user_features = self.user_features_of(user_features, user, names, unknown="skip")
-        rows, wide = self._inputs(histories, user_features)
+        if isinstance(histories, Mapping):
+            if users is not None:
+                raise InputError("users is for matrices and lists; the keys of the dict have the ids")
+            users = list(histories)
+        rows, wide = self._inputs(histories, user_features, unknown)
         if user is None:
             names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
             if len(names) != rows.shape[0]:
@@ -384,13 +409,17 @@ class Model:
         chosen[columns < 0] = None
         return pd.Series(chosen, dtype="Int64" if np.issubdtype(texts.dtype, np.integer) else object)
 
-    def _inputs(self, histories: Any, user_features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
+    def _inputs(
+        self, histories: Any, user_features: Any, unknown: str = "skip"
+    ) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
         """Returns the inputs as CSR matrices without stored zeros; all values are 1 except weights."""
+        if isinstance(histories, (Mapping, list, tuple)):
+            histories = self.histories(histories, unknown=unknown)
         ids = histories.item_id if isinstance(histories, ItemMatrix) else None
         if ids is not None and (ids.dtype != self.item_id.dtype or not np.array_equal(ids, self.item_id)):
             raise InputError(
-                f"{self.path}: the histories have other items than the model; use the dataset that it was trained on, "
-                "or Model.histories for lists of item ids"
+                f"{self.path}: the histories have other items than the model; use the dataset that it was trained on, or "
+                "Model.histories(histories), which finds the items by their ids"
             )
         rows = _as_rows(histories, self.n_items, "histories", bool(self.interaction_weights))
         if user_features is None:
