@@ -15,6 +15,7 @@ from .errors import Error, InputError, RunError, Stopped, install
 
 if TYPE_CHECKING:
     from .dataset import Dataset, HeldOut, ItemMatrix
+    from .evaluation import evaluate
     from .model import Model
     from .preparation import prepare
     from .results import Report, compare, leaderboard, report
@@ -48,6 +49,7 @@ _MODULES = {
     "escaped": "texts",
     "leaderboard": "results",
     "prepare": "preparation",
+    "evaluate": "evaluation",
     "report": "results",
     "train": "training",
 }
@@ -69,6 +71,7 @@ __all__ = [
     "prepare",
     "report",
     "train",
+    "evaluate",
 ]
 
 

@@ -19,7 +19,7 @@ def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list
     for name, run in zip(names, runs, strict=True):
         event = run.last("test")
         for of, result in results_of(event).items() if event else ():
-            values = _values(result)
+            values = values_of(result)
             metrics.update(dict.fromkeys(values))
             title = {"model": name, "features_alone": f"{name}, features alone"}.get(of, of.replace("_", "-"))
             found.append((of != "model", title, name, values))
@@ -31,7 +31,7 @@ def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list
     return columns, list(metrics)
 
 
-def _values(result: Event) -> dict[str, Value]:
+def values_of(result: Event) -> dict[str, Value]:
     """Returns the metrics of a result, and after them those of its groups of held-out items, as new_items/ndcg@100."""
     named = dict(result.get("metrics", {}))
     for group in ("head", "tail", "new_items"):

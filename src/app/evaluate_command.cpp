@@ -3,6 +3,7 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/run/benchmark.hpp>
+#include <vaecf/run/events.hpp>
 #include <vaecf/run/test.hpp>
 #include <vaecf/run/test_lists.hpp>
 #include <vaecf/run/validate.hpp>
@@ -27,6 +28,7 @@ struct EvaluateArguments {
   std::string split = "test";
   std::vector<std::string> metrics = config::ValidationOptions().metrics;
   std::string per_user;  ///< file for the metrics of each user; empty: none
+  bool json = false;     ///< print JSON instead of the table
 };
 
 /// Returns the lines below the table: what was counted.
@@ -51,8 +53,22 @@ std::string notes(const ListFile& file, const run::ListTestResult& result, const
   return text;
 }
 
+/// Returns the metrics in the form of an event, and what notes() says.
+std::string json_text(const ListFile& file, const run::ListTestResult& result) {
+  const evaluate::EvaluationResult& model = result.test.model;
+  io::Json json{{"users", model.users}, {"users_without_history", model.users_without_history}};
+  json.update(run::json_of(model));
+  json["order"] = file.order;
+  json["users_without_list"] = result.users_without_list;
+  json["unknown_items"] = file.unknown_items.count();
+  json["seen_items"] = result.seen_places;
+  json["unknown_users"] = file.unknown_users.count();
+  for (const auto& [k, lists] : result.short_lists) json["short_lists"][std::to_string(k)] = lists;
+  return io::dump(json, 2) + "\n";
+}
+
 void run_evaluate(const CommandLine& line, const EvaluateArguments& arguments) {
-  const auto& [dataset, lists, split, metrics, per_user] = arguments;
+  const auto& [dataset, lists, split, metrics, per_user, json] = arguments;
   config::TrainingConfig options;
   options.data.file = dataset;
   options.validation.metrics = metrics;
@@ -73,7 +89,7 @@ void run_evaluate(const CommandLine& line, const EvaluateArguments& arguments) {
                              io::ids_or_numbers(run.dataset, user_ids, run.dataset.rows(split + "/fold_in")),
                              io::ids_or_numbers(run.dataset, "items/id", run.dataset.items()));
   const auto result = run::test_lists(run, split, std::exchange(file.lists, {}), lists, per_user);
-  print(run::to_table(result.test) + notes(file, result, split));
+  print(json ? json_text(file, result) : run::to_table(result.test) + notes(file, result, split));
 }
 
 }  // namespace
@@ -105,6 +121,7 @@ void add_evaluate(CLI::App& app, CommandLine& line) {
       .add_option("--per-user", arguments->per_user,
                   "HDF5 file to write with the metrics of each user, as --test --per-user")
       ->type_name("FILE");
+  command.add_flag("--json", arguments->json, "print JSON instead of the table");
 }
 
 }  // namespace vaecf::app

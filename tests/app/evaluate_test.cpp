@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/json.hpp>
 
 #include <map>
 #include <sstream>
@@ -113,6 +114,25 @@ TEST_F(Evaluate, ComputesTheMetricsOfAnyLists) {
             "  1 users of the file are no test users: left out (gus)\n"
             "  1 lists have fewer than 3 items: the rest are misses\n"
             "  4 lists have fewer than 10 items: the rest are misses\n");
+}
+
+TEST_F(Evaluate, PrintsJsonWithWhatTheLinesBelowTheTableSay) {
+  workspace.write("other.csv", "user,item,score\nann,h,7\nann,z,9\nann,a,7.5\nbob,d,3\nbob,c,2\ncyd,a,1\nfay,f,1\ngus,a,1\n");
+  const auto json = io::Json::parse(
+      workspace.succeed("evaluate letters.h5 --lists other.csv --metrics hit@1,hit@2,coverage@2 --json").out);
+  EXPECT_EQ(json.at("users"), 5);
+  EXPECT_EQ(json.at("users_without_history"), 1);
+  EXPECT_DOUBLE_EQ(json.at("metrics").at("hit@1").at("value"), 0.4);  // cyd, fay
+  EXPECT_DOUBLE_EQ(json.at("metrics").at("hit@2").at("value"), 0.8);  // and ann, bob
+  EXPECT_FALSE(json.at("metrics").at("coverage@2").contains("se"));
+  EXPECT_TRUE(json.at("groups").contains("with_history"));
+  EXPECT_EQ(json.at("order"), "by score");
+  EXPECT_EQ(json.at("users_without_list"), 1);
+  EXPECT_EQ(json.at("unknown_items"), 1);
+  EXPECT_EQ(json.at("seen_items"), 1);
+  EXPECT_EQ(json.at("unknown_users"), 1);
+  EXPECT_EQ(json.at("short_lists").at("1"), 0);
+  EXPECT_EQ(json.at("short_lists").at("2"), 2);
 }
 
 TEST_F(Evaluate, LongListOfAUserHasNoPartInTheNext) {
