@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -335,6 +336,16 @@ def test_page_lists_exactly_what_is_written(written: set[tuple[str, str, str]]) 
     missing = "".join(f"\n{' '.join(each)}" for each in sorted(written - listed))
     unwritten = "".join(f"\n{' '.join(each)}" for each in sorted(listed - written - OF_GPUS - OF_ARCHIVES))
     assert not missing + unwritten, f"written, but not on the page: {missing}\non the page, but not written: {unwritten}"
+
+
+def test_checkpoint_begins_with_the_bytes_of_the_page(runs: Runs) -> None:
+    checkpoints = sorted((runs.folder / "runs").glob("*/checkpoints/best.h5"))
+    assert checkpoints
+    for path in checkpoints:
+        content = path.read_bytes()
+        mark, number, zeros, length, _ = struct.unpack_from("<8sI4sQQ", content)
+        assert (mark, number, zeros, length) == (b"VAECFCKP", 3, bytes(4), len(content) - 512), path
+        assert content[32:512] == bytes(480), path
 
 
 def names_in(value: Any, before: str = "") -> Iterator[str]:

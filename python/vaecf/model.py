@@ -34,7 +34,7 @@ class Model:
     process that was forked computes with one thread.
 
     >>> vaecf.Model("runs/dense/checkpoints/best.h5")
-    Model('runs/dense/checkpoints/best.h5'): ..., 20 items, epoch 1
+    Model('runs/dense/checkpoints/best.h5'): ..., 20 items
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -58,6 +58,7 @@ class Model:
             self.interaction_weights = str(self.attributes.get("interaction_weights", ""))
             """data.prepare.interaction_weights of the dataset, if the model was trained with interaction weights; else empty."""
             self.epoch = int(self.attributes["epoch"])
+            """The number of finished epochs, or that of the solution of a model that is solved at once."""
             self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})
             self.item_id = read_values(file, "items/id")
             """The ids of the items in the source, in the order of the columns."""
@@ -70,7 +71,7 @@ class Model:
         return _reopen, (self.path.absolute(), self._loaded.facts["checksum"])
 
     def __repr__(self) -> str:
-        return f"Model({str(self.path)!r}): {self.type}, {self.n_items} items, epoch {self.epoch}"
+        return f"Model({str(self.path)!r}): {self.type}, {self.n_items} items"
 
     def titles(self, ids: pd.Series[Any] | Array) -> list[str]:
         """Returns the titles of items by their ids. Throws InputError if the model has no titles.

@@ -148,7 +148,7 @@ class Run:
         """Reads a checkpoint of this run. Throws InputError if it does not exist.
 
         >>> vaecf.Run("runs/vectors").model()
-        Model('runs/vectors/checkpoints/best.h5'): ..., 20 items, epoch 2
+        Model('runs/vectors/checkpoints/best.h5'): ..., 20 items
         """
         return Model(self.path / "checkpoints" / checkpoint)
 
