@@ -342,6 +342,32 @@ def test_columns_of_text_files_are_found_by_usual_names(program: str, tmp_path: 
         vaecf.prepare(named, file="x.h5", program=program)
 
 
+def test_folders_of_hive_and_spark_are_read(prepare: Callable[..., vaecf.Dataset]) -> None:
+    table = pd.DataFrame({"user": [1, 1, 2, 2, 3, 3], "item": [7, 8, 8, 9, 7, 9], "day": ["2026-01-01"] * 3 + ["2026-01-02"] * 3})
+    table["kind"] = ["a b", None] * 3
+    rules: dict[str, Any] = {"rating": None, "time": "day", "split": "ratio", "min_user_items": 0}
+    expected = prepare(table.sort_values("day", kind="stable"), **rules).train
+    table.to_parquet("hive", partition_cols=["day", "kind"])
+    assert len(list(Path("hive").glob("day=*/kind=*/*.parquet"))) == 4
+    data = prepare("hive", **rules)
+    assert data.train.shape == expected.shape and data.train.sum() == expected.sum()
+    items = pd.DataFrame({"item": [7, 8, 9], "genre": ["x", "y", "y"]})
+    items.to_parquet("items", partition_cols=["genre"])
+    assert prepare("hive", items="items", settings={"data.prepare.item_features": ["genre"]}, **rules).attributes["item_features_of"] == "genre"
+    by_user = {**rules, "user": "who", "time": None}
+    table.rename(columns={"user": "who"}).to_parquet("users", partition_cols=["who"])
+    assert sorted(prepare("users", **by_user).train_user_id.tolist()) == [1, 2, 3]
+    for folder in ("spark", "spark/_temporary", "spark/.hidden=1"):
+        Path(folder).mkdir()
+    for number, rows in enumerate((table[:2], table[2:])):
+        rows.to_parquet(f"spark/part-0000{number}-c000.snappy.parquet", compression="snappy")
+    for other in ("_SUCCESS", "._SUCCESS.crc", ".part-00000-c000.snappy.parquet.crc", "_temporary/x.parquet", ".hidden=1/x.parquet"):
+        (Path("spark") / other).write_text("no Parquet")
+    assert (prepare("spark", **rules).train != expected).nnz == 0
+    with pytest.raises(InputError, match="there is no column 'week'; the columns are user, item, day, kind$"):
+        prepare("hive", **{**rules, "user": "week"})
+
+
 def test_titles_and_features_are_of_tables(prepare: Callable[..., vaecf.Dataset]) -> None:
     items = pd.DataFrame({"item": [f'the "{item}"' for item in range(39)], "unused": [{}] * 39})
     items["title"] = [f"Track {item} | live" for item in range(38)] + [None]

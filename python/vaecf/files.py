@@ -5,8 +5,10 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from .texts import local_path
 
@@ -51,21 +53,41 @@ def files_of(path: str | Path) -> list[Path]:
     """
     path = Path(path)
     if path.is_dir():
-        return sorted((file for file in path.iterdir() if file.is_file() and file.name[0] not in "._"), key=_order)
+        return _in_folder(path, Path.is_file)
     if not path.exists() and any(mark in str(path) for mark in "*?["):
         return sorted(map(Path, glob.glob(str(path))), key=_order)
     return [path]
 
 
+def _in_folder(path: Path, wanted: Callable[[Path], bool]) -> list[Path]:
+    """Returns the wanted files or folders in a folder, without hidden ones and those whose names begin with _."""
+    return sorted((each for each in path.iterdir() if each.name[0] not in "._" and wanted(each)), key=_order)
+
+
+def _partitions(path: Path) -> list[Path]:
+    """Returns the files in a folder and in its folders KEY=VALUE, as Hive and Spark write them."""
+    if not path.is_dir():
+        return files_of(path)
+    folders = _in_folder(path, lambda each: each.is_dir() and "=" in each.name)
+    return [*files_of(path), *(file for folder in folders for file in _partitions(folder))]
+
+
+def partition_values(path: Path) -> dict[str, str | None]:
+    """Returns the columns of a file that the names of its folders are, KEY=VALUE, with texts as values."""
+    pairs = (unquote(name).partition("=") for name in path.parent.parts if "=" in name)
+    return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else value for key, _, value in pairs if key}
+
+
 def parts_of(source: Any) -> list[Any]:
     """Returns the parts of a source or table: DataFrames and files.
 
-    Folders and patterns stand for the Parquet or Feather files in them, if there are any; else they are parts themselves.
+    Folders, with their folders KEY=VALUE, and patterns stand for the Parquet or Feather files in them, if there are any; else
+    they are parts themselves.
     """
     parts: list[Any] = []
     for part in source if isinstance(source, (list, tuple)) else [source]:
         part = local_path(part) if isinstance(part, (str, Path)) else part
-        files = files_of(part) if isinstance(part, Path) else []
+        files = _partitions(part) if isinstance(part, Path) else []
         parts += [file for file in files if is_binary(file)] or [part]
     return parts
 

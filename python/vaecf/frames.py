@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .errors import InputError, install
-from .files import kind_of
+from .files import kind_of, partition_values
 from .ids import MAX_EXACT, column_names, index_advice
 from .values import SEPARATOR, field_texts, plain_text, python_values, value_text
 
@@ -115,6 +116,13 @@ def _file(path: Path) -> Frame:
             names = pyarrow.parquet.read_schema(path).names
         else:
             names = pa.ipc.open_file(pa.memory_map(str(path))).schema.names
+    folders = {key: value for key, value in partition_values(path).items() if key not in names}
+
+    def with_folders(read: Callable[[list[str]], Iterator[pa.Table]], columns: list[str]) -> Iterator[pa.Table]:
+        for table in read([column for column in columns if column not in folders] or names[:1]):
+            for key, value in folders.items():
+                table = table.append_column(key, pa.array([value] * table.num_rows, pa.string()))
+            yield table.select(columns)
 
     def parquet(columns: list[str]) -> Iterator[pa.Table]:
         # A buffer per column instead of whole columns of a row group, which may be the whole file.
@@ -130,7 +138,7 @@ def _file(path: Path) -> Frame:
                 batch = pa.Table.from_batches([file.get_batch(index)]).select(columns)
                 yield from (batch.slice(start, ROWS) for start in range(0, batch.num_rows, ROWS))
 
-    return Frame(str(path), names, parquet if is_parquet else feather)
+    return Frame(str(path), [*names, *folders], partial(with_folders, parquet if is_parquet else feather))
 
 
 Convert = Callable[[pa.ChunkedArray, str], pa.ChunkedArray]
