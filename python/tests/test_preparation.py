@@ -279,8 +279,8 @@ def test_files_are_recognized_by_their_content(prepare: Callable[..., vaecf.Data
 def test_arguments_without_effect_are_warnings(prepare: Callable[..., vaecf.Dataset]) -> None:
     table = events()
     for arguments, message in (
-        ({"users": pd.DataFrame({"user": ["a"]})}, "users= has no effect without data.prepare.user_features"),
-        ({"items": pd.DataFrame({"item": ["a"]})}, "items= has no effect without title= or data.prepare.item_features"),
+        ({"users": pd.DataFrame({"user": ["a"]})}, "users= has no effect without user_features="),
+        ({"items": pd.DataFrame({"item": ["a"]})}, "items= has no effect without title= or item_features="),
         ({"settings": {"data.prepare.held_out": "last"}}, "does not use data.prepare.held_out"),
         ({"settings": {"data.source.users.quotes": False}}, "does not use data.source.users.quotes"),
         ({"settings": {"data.source.separator": ";"}}, "data.source.separator in settings= has no effect, since source= is"),
@@ -342,6 +342,57 @@ def test_columns_of_text_files_are_found_by_usual_names(program: str, tmp_path: 
         vaecf.prepare(named, file="x.h5", program=program)
 
 
+def test_columns_of_features_are_arguments_or_options(
+    prepare: Callable[..., vaecf.Dataset], program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.DataFrame({"user": [1, 1, 2, 2], "item": [7, 8, 8, 7]})
+    items = pd.DataFrame({"item": [7, 8], "genre": ["x", "y"], "year": [1999, 2000]})
+    users = pd.DataFrame({"user": [1, 2], "land": ["NL", "PE"]})
+    rules = {"rating": None, "time": None, "split": "ratio", "min_user_items": 0}
+    keys = {"data.prepare.item_features": ["genre", "year"], "data.prepare.user_features": ["land"]}
+    data = prepare(table, items=items, users=users, settings=keys, **rules)
+    expected, report = content(data), data.attributes["report"]
+    assert "land: 2 values" in report and "year: 2 values" in report
+    data = prepare(table, items=items, users=users, item_features=["genre", "year"], user_features="land", **rules)
+    assert content(data) == expected
+    for name, each in (("table", table), ("items", items), ("users", users)):
+        each.to_parquet(f"{name}.parquet")
+    options = ["--user", "user", "--item", "item", "--split", "ratio", "--min-user-items", "0", "--program", program]
+    tables = ["--items", "items.parquet", "--users", "users.parquet", "--item-features", "genre,year", "--user-features", "land"]
+    assert cli.main(["prepare", "table.parquet", "--file", "made.h5", *options, *tables]) == 0
+    assert vaecf.Dataset("made.h5").attributes["report"].replace(".made.", ".data.") == report
+    capsys.readouterr()
+    assert cli.main(["prepare", "table.parquet", "--file", "made.h5", *options, *tables[:4]]) == 0
+    assert "--items has no effect without --title or --item-features" in capsys.readouterr().err
+    with pytest.raises(InputError, match="settings: data.prepare.user_features is also given by an argument"):
+        prepare(table, users=users, user_features="land", settings=keys, **rules)
+
+
+def test_split_of_three_tables_is_kept(prepare: Callable[..., vaecf.Dataset], program: str) -> None:
+    train = pd.DataFrame({"user": ["a", "a", "b", "b", "c"], "item": [1, 2, 1, 3, 2]})
+    held = {"validation": pd.DataFrame({"user": ["a"], "item": [3]}), "test": pd.DataFrame({"user": ["b", "a"], "item": [2, 3]})}
+    held["test"].to_parquet("test.parquet")
+    for test in (held["test"], "test.parquet", [held["test"][:1], held["test"][1:]]):
+        data = prepare(train, validation=held["validation"], test=test, rating=None, time=None)
+        found = data.test.held_out.tocoo()
+        assert {(str(data.test.user_id[u]), int(data.item_id[i])) for u, i in zip(found.row, found.col, strict=True)} == {("b", 2), ("a", 3)}
+        assert data.train.sum() == 5 and data.validation.user_id[data.validation.held_out.nonzero()[0]].tolist() == ["a"]
+    assert prepare(train, test=held["test"], rating=None, time=None, split="given").test.held_out.sum() == 2
+    assert not list(Path().glob("**/train.csv"))
+    config = subprocess.run([program, str(data.path.with_suffix(".yaml")), "--print-value", "data.prepare.split"], capture_output=True, text=True, check=False)
+    assert config.stdout.strip() == "given", config.stderr
+    train.to_csv("events.csv", index=False)
+    for arguments, message in (
+        ({"split": "random"}, "split='random' divides the events itself; omit it"),
+        ({"source": "events.csv"}, "split='given' reads all"),
+        ({"test": held["test"].rename(columns={"item": "x"})}, "test: there is no column 'item'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            prepare(**{"source": train, "test": held["test"], "rating": None, "time": None} | arguments)
+    with pytest.warns(UserWarning, match="the user id is empty\n  test: row 1: "):
+        prepare(train, test=pd.DataFrame({"user": ["a", None], "item": [3, 3]}), rating=None, time=None)
+
+
 def test_folders_of_hive_and_spark_are_read(prepare: Callable[..., vaecf.Dataset]) -> None:
     table = pd.DataFrame({"user": [1, 1, 2, 2, 3, 3], "item": [7, 8, 8, 9, 7, 9], "day": ["2026-01-01"] * 3 + ["2026-01-02"] * 3})
     table["kind"] = ["a b", None] * 3
@@ -353,7 +404,7 @@ def test_folders_of_hive_and_spark_are_read(prepare: Callable[..., vaecf.Dataset
     assert data.train.shape == expected.shape and data.train.sum() == expected.sum()
     items = pd.DataFrame({"item": [7, 8, 9], "genre": ["x", "y", "y"]})
     items.to_parquet("items", partition_cols=["genre"])
-    assert prepare("hive", items="items", settings={"data.prepare.item_features": ["genre"]}, **rules).attributes["item_features_of"] == "genre"
+    assert prepare("hive", items="items", item_features="genre", **rules).attributes["item_features_of"] == "genre"
     by_user = {**rules, "user": "who", "time": None}
     table.rename(columns={"user": "who"}).to_parquet("users", partition_cols=["who"])
     assert sorted(prepare("users", **by_user).train_user_id.tolist()) == [1, 2, 3]

@@ -22,7 +22,7 @@ from .values import SEPARATOR
 from .wording import combined, python_words
 from .yaml_files import nested
 
-TEXT_ID = re.compile("stdin:[0-9]+: (user|item) id .* is not an integer[;,]", re.DOTALL)
+TEXT_ID = re.compile(r"(?:stdin|\S*/(?:train|validation|test)\.csv):[0-9]+: (user|item) id .* is not an integer[;,]", re.DOTALL)
 """The warning about a text in a column of other ids."""
 
 FEATURES = {"users": "data.prepare.user_features", "items": "data.prepare.item_features"}
@@ -43,9 +43,13 @@ def prepare(
     item: str | int | None = None,
     rating: str | int | None = None,
     time: str | int | None = None,
+    validation: Any = None,
+    test: Any = None,
     items: Any = None,
     users: Any = None,
     title: str | int | None = None,
+    item_features: str | int | Sequence[str | int] | None = None,
+    user_features: str | int | Sequence[str | int] | None = None,
     duplicates: str | None = None,
     min_rating: float | None = None,
     split: str | None = None,
@@ -64,9 +68,11 @@ def prepare(
     pattern, or a list of these; or the path of a CSV file or of JSON lines, their folder or a pattern, which vaecf_dist
     reads itself. Files of a folder are read in the order of the numbers in their names. `file`: the dataset to write. A dataset made
     before is replaced, and NAME.yaml beside it is a configuration for the command line. `user`, `item`, `rating` and
-    `time` are columns; of text files, `user` and `item` are by default those with usual names, such as user_id. `items`
+    `time` are columns; of text files, `user` and `item` are by default those with usual names, such as user_id. `validation`
+    and `test`: tables of the events to hold out, with the same columns, for a split of your own; `source` has then the
+    events to train on. `items`
     and `users`: tables of the same kinds for items and users, found by the same names of columns, for the column `title`
-    and the features in `settings`. The other arguments are keys of data.prepare, and `settings` has further keys of the
+    and the columns `item_features` and `user_features`. The other arguments are keys of data.prepare, and `settings` has further keys of the
     configuration by dotted name.
 
     Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
@@ -75,6 +81,13 @@ def prepare(
     >>> vaecf.prepare(events, user="user", item="item", time="time", items=items, title="title", split="time",
     ...               dates=["2026-02-20", "2026-03-05"], file="data/weeks.h5")
     Dataset('data/weeks.h5'): 60 users, 20 items
+    >>> late = events["time"] > "2026-02-20"
+    >>> vaecf.prepare(events[~late], test=events[late], user="user", item="item", file="data/split.h5").test.held_out.sum() == late.sum()
+    True
+    >>> data = vaecf.prepare(events, user="user", item="item", items=items, item_features="genre", users=users,
+    ...                      user_features=["age"], file="data/features.h5")
+    >>> data.attributes["user_features_of"], data.attributes["item_features_of"]
+    ('age', 'genre')
     """
     path = local_path(file)
     config = path.with_suffix(".yaml")
@@ -85,6 +98,8 @@ def prepare(
     if title is not None and items is None:
         raise InputError("title= is a column of the table items=; give both")
     given = {
+        "item_features": None if item_features is None else _names(item_features),
+        "user_features": None if user_features is None else _names(user_features),
         "duplicates": duplicates,
         "min_rating": min_rating,
         "split": split,
@@ -103,6 +118,11 @@ def prepare(
     parts = parts_of(source)
     if not parts:
         raise InputError("the source is an empty list; give DataFrames or files")
+    own = {name: parts_of(table) for name, table in (("validation", validation), ("test", test)) if table is not None}
+    if own and split not in (None, "given"):
+        raise InputError(f"split={split!r} divides the events itself; omit it, or validation= and test=")
+    if own:
+        given["split"] = "given"
     values: dict[str, Any] = {"name": path.stem, "data.file": str(path), **_location(parts)}
     values.update((f"data.source.{name}_column", column) for name, column in columns.items())
     values.update((f"data.prepare.{key}", value) for key, value in given.items() if value is not None)
@@ -114,10 +134,15 @@ def prepare(
     tables = values["data.source.path"] == "-" or items is not None or users is not None
     if tables and (user is None or item is None):
         raise InputError("user= and item= may be left out for text files without tables alone; name the columns of ids")
-    if values["data.source.path"] == "-" and values.get("data.prepare.split") == "given":
+    if own and values["data.source.path"] != "-":
+        raise InputError(
+            "validation= and test= are DataFrames, Parquet or Feather files beside a source of these; of text files train.*, "
+            "validation.* and test.* in one folder, split='given' reads all"
+        )
+    if not own and values["data.source.path"] == "-" and values.get("data.prepare.split") == "given":
         raise InputError(
             "split='given' reads the parts train.*, validation.* and test.*, which must be text files; "
-            "give source= their folder or the train file, or use another split"
+            "give source= their folder or the train file, or use another split, or give tables as validation= and test="
         )
     unused = []
     if values["data.source.path"] == "-":
@@ -136,7 +161,7 @@ def prepare(
                 continue
             if not _used_columns(name, title, values):
                 where = "" if name == "users" else "title= or "
-                unused.append(f"{name}= has no effect without {where}{FEATURES[name]} in settings=")
+                unused.append(f"{name}= has no effect without {where}{one}_features=")
                 continue
             values.setdefault(f"data.source.{name}.{one}_column", columns[one])
             if title is not None and name == "items":
@@ -149,7 +174,14 @@ def prepare(
                 written.update(_table(name, one, tables, values, folder))
         feed = None
         if values["data.source.path"] == "-":
-            feed = _writer(parts, columns)
+            feed = _writer("source", parts, columns)
+            if own:
+                writers = {"train": feed, **{name: _writer(name, each, columns) for name, each in own.items()}}
+                feed = None
+                for name, write in writers.items():
+                    with open(folder / f"{name}.csv", "wb") as to:
+                        write(to)
+                written["data.source.path"] = str(folder / "train.csv")
             written.update((f"data.source.{name}_column", _heading(column)) for name, column in columns.items())
         (folder / "config.yaml").write_text("{}\n", encoding="utf-8")
         arguments = settings_arguments({key: _text(value) for key, value in {**values, **written}.items()})
@@ -167,7 +199,7 @@ def prepare(
         shutil.rmtree(folder, ignore_errors=True)
     config.write_text(MARK + _yaml(_from_any_folder(values)), encoding="utf-8")
     # A column of text has ids of text; in a text file, these may be the header.
-    shown = [text for text in warnings_of(log) if not (feed and TEXT_ID.match(text))]
+    shown = [text for text in warnings_of(log) if not (values["data.source.path"] == "-" and TEXT_ID.match(text))]
     for text in [*unused, *combined(shown)]:
         warnings.warn(python_words(text, folder), stacklevel=2)
     return Dataset(path)
@@ -213,14 +245,14 @@ def _heading(column: str) -> str:
     return f"column {column}" if column.isdigit() else column
 
 
-def _writer(parts: Sequence[Any], columns: Mapping[str, str]) -> Callable[[IO[bytes]], None]:
-    """Returns a function that writes the events of all parts as CSV."""
+def _writer(name: str, parts: Sequence[Any], columns: Mapping[str, str]) -> Callable[[IO[bytes]], None]:
+    """Returns a function that writes the events of all parts as CSV. `name`: the argument, for messages."""
     from . import frames  # pylint: disable=import-outside-toplevel # It imports PyArrow.
 
     kinds = {"user": frames.ids, "item": frames.ids, "rating": frames.numbers, "time": frames.times}
-    tables = [frames.frame_of(part, "source") for part in parts]
+    tables = [frames.frame_of(part, name) for part in parts]
     frames.require_columns(tables, list(columns.values()))
-    wanted = {column: (column, _heading(column), kinds[name]) for name, column in columns.items()}
+    wanted = {column: (column, _heading(column), kinds[of]) for of, column in columns.items()}
     return lambda to: frames.write_csv(tables, list(wanted.values()), to)
 
 

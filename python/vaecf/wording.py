@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _OF_PREPARE = ("duplicates", "min_rating", "split", "dates", "validation_users", "test_users")
+_OF_TABLES = ("item_features", "user_features")
 _OF_FILTERS = ("min_user_items", "min_item_users", "seed")
 
 ARGUMENTS = {
@@ -16,7 +17,7 @@ ARGUMENTS = {
     "data.source.items.path": "items",
     "data.source.items.title_column": "title",
     **{f"data.source.{name}_column": name for name in ("user", "item", "rating", "time")},
-    **{f"data.prepare.{name}": name for name in _OF_PREPARE + _OF_FILTERS},
+    **{f"data.prepare.{name}": name for name in _OF_PREPARE + _OF_FILTERS + _OF_TABLES},
 }
 """The argument of vaecf.prepare for each key that has one."""
 
@@ -101,16 +102,17 @@ def training_words(text: str, written: Path, start: Path | None) -> str:
 def python_words(text: str, folder: Path) -> str:
     """Returns a message with arguments of vaecf.prepare instead of keys and options, and with rows of tables, from 0, instead
     of lines of what was written for the program to its standard input or the folder."""
-    for phrase, other in (*(_OF_STDIN if text.startswith("stdin:") else ()), *_OF_SOURCES):
+    events = ("stdin:", *(f"{folder}/{name}.csv:" for name in ("train", "validation", "test")))
+    for phrase, other in (*(_OF_STDIN if text.startswith(events) else ()), *_OF_SOURCES):
         text = text.replace(phrase, other)
     text = _LAYOUT.sub(r"check the columns, and \1.separator and \1.header in settings=", text)
     text = _named(_FORMAT.sub("this source", _PATTERN.sub("", text.replace(f"{folder}/config.yaml: ", ""))), ARGUMENTS)
 
     def row(found: re.Match[str]) -> str:
-        name, line = found[1] or "source", found[2]
+        name, line = (found[1] or "source").replace("train", "source"), found[2]
         return name if line is None else f"{name}: row {int(line) - 2}" if int(line) > 1 else f"{name}: its header"
 
-    return re.sub(rf"(?:\bstdin|{re.escape(str(folder))}/(users|items)\.csv)(?::([0-9]+))?(?![\w.])", row, text)
+    return re.sub(rf"(?:\bstdin|{re.escape(str(folder))}/(users|items|train|validation|test)\.csv)(?::([0-9]+))?(?![\w.])", row, text)
 
 
 def option_words(text: str) -> str:

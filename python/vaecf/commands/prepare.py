@@ -26,6 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--items", metavar="FILE", help="table of items, found by the same column of ids")
     parser.add_argument("--users", metavar="FILE", help="table of users, found by the same column of ids")
     parser.add_argument("--title", metavar="COLUMN", help="column of titles in the table of items")
+    for table in ("item", "user"):
+        parser.add_argument(
+            f"--{table}-features", type=lambda text: text.split(","), metavar="COLUMN,...", help=f"columns of the table of {table}s that become features"
+        )
     parser.add_argument("--dates", nargs=2, metavar="DATE", help="the two cuts of --split time")
     for name, kind in (
         ("duplicates", str),
