@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .preparation import prepare
     from .results import Report, compare, leaderboard, report
     from .run import Run
+    from .searching import Sweep, sweep
     from .texts import escaped
     from .training import train
 
@@ -45,12 +46,14 @@ _MODULES = {
     "Model": "model",
     "Report": "results",
     "Run": "run",
+    "Sweep": "searching",
     "compare": "results",
     "escaped": "texts",
+    "evaluate": "evaluation",
     "leaderboard": "results",
     "prepare": "preparation",
-    "evaluate": "evaluation",
     "report": "results",
+    "sweep": "searching",
     "train": "training",
 }
 
@@ -65,13 +68,15 @@ __all__ = [
     "Run",
     "RunError",
     "Stopped",
+    "Sweep",
     "compare",
     "escaped",
+    "evaluate",
     "leaderboard",
     "prepare",
     "report",
+    "sweep",
     "train",
-    "evaluate",
 ]
 
 

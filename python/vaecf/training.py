@@ -44,6 +44,7 @@ def train(
     model: str | None = None,
     name: str | None = None,
     start_from: Run | str | Path | None = None,
+    resume: bool = False,
     ranks: int = 1,
     epochs: int | None = None,
     batch_size: int | None = None,
@@ -62,10 +63,11 @@ def train(
 
     `model`: the key model.type; default: that of `start_from`, else that of vaecf_dist. `name`: default: the name of the dataset's
     file and the model, own-elsa. `start_from`: a run whose configuration and weights are the start; models that are
-    solved at once are solved again. `ranks`: more than one are started by mpirun. `per_user`: also write the metrics of
+    solved at once are solved again. `resume`: continue the run of this name from its newest checkpoint, if there is one, as
+    after an interrupt; its keys of the model and the training must be the same. `ranks`: more than one are started by mpirun. `per_user`: also write the metrics of
     each test user to per-user.h5 in the folder of the run. `track`: mlflow, wandb or trackio, to which the run is logged
     at its end. `settings`: other keys of the configuration by dotted name.
-    An earlier run of this name is moved to NAME.1, NAME.2, and so on.
+    Without `resume`, an earlier run of this name is moved to NAME.1, NAME.2, and so on.
 
     Blocks until the end. An interrupt stops the training with a checkpoint, after which KeyboardInterrupt is raised; if
     this process is killed, the training stops in the same way.
@@ -75,6 +77,9 @@ def train(
     >>> run = vaecf.train("data/own.h5", model="elsa", epochs=2, progress=False, settings={"model.elsa.factors": 8})
     >>> run.path, run.epochs.index.tolist()
     (PosixPath('runs/own-elsa'), [1, 2])
+    >>> longer = vaecf.train("data/own.h5", model="elsa", epochs=3, resume=True, progress=False, settings={"model.elsa.factors": 8})
+    >>> longer.epochs.index.tolist()
+    [1, 2, 3]
     """
     path = getattr(data, "path", data)
     if not isinstance(path, (str, Path)):
@@ -83,6 +88,8 @@ def train(
             'pass vaecf.prepare(table, user="user", item="item", file="data/own.h5")'
         )
     file = local_path(path)
+    if resume and start_from is not None:
+        raise InputError("resume= continues a run, and start_from= begins another one; give one of them")
     if isinstance(data, Dataset):
         data.require_unchanged()
     if track is not None:
@@ -105,9 +112,9 @@ def train(
         if key in values:
             raise InputError(f"settings: {key} is also given by an argument of train(); give it once")
         values[key] = value
-    for key, value in _weight_rules(file).items():
+    for key, value in weight_rules(file).items():
         values.setdefault(key, value)
-    arguments = settings_arguments({key: _text(value) for key, value in values.items()})
+    arguments = settings_arguments({key: text_of(value) for key, value in values.items()})
 
     found = checked_program(program)
     with tempfile.TemporaryDirectory() as temporary:
@@ -120,18 +127,20 @@ def train(
             raise InputError(told(str(error))) from None
         if "name" not in values:
             config["name"] = f"{file.stem}-{config['model.type']}"
-            arguments += settings_arguments({"name": _text(config["name"])})
+            arguments += settings_arguments({"name": text_of(config["name"])})
         folder = Path(str(config["run.directory"])) / str(config["name"])
         command = [str(base), "--quiet", *arguments]
-        tests = _has_test_users(file)
+        tests = has_test_users(file)
         if tests is False:
             command.append("--train")
         elif tests and per_user:
             command += ["--per-user", str(folder / "per-user.h5")]
+        if resume:
+            command += ["--resume", "auto"]
         if start and start.solutions.empty:  # A solved model has no weights to start from.
             command += ["--start-from", str(start.path / "checkpoints" / "best.h5")]
         bar = _Progress(folder / "metrics.jsonl", config) if progress and find_spec("tqdm") else None
-        hint = f"continue with: vaecf_dist {folder}/config.yaml --resume auto"
+        hint = f"continue with resume=True, or: vaecf_dist {folder}/config.yaml --resume auto"
         try:
             _, log = run_program(command, program=found, ranks=ranks, watch=bar.update if bar else None)
         except KeyboardInterrupt:
@@ -158,7 +167,7 @@ def train(
     return run
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """Returns a value as YAML."""
 
     def plain(other: Any) -> Any:
@@ -169,7 +178,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, default=plain, ensure_ascii=False)
 
 
-def _weight_rules(file: Path) -> dict[str, Any]:
+def weight_rules(file: Path) -> dict[str, Any]:
     """Returns the keys by which `prepare` made the weights of a dataset; recommend makes those of its input by them."""
     try:
         with open_hdf5(file) as data:
@@ -180,7 +189,7 @@ def _weight_rules(file: Path) -> dict[str, Any]:
     return {f"data.prepare.{name}": made[name] for name in names if name in made}
 
 
-def _has_test_users(file: Path) -> bool | None:
+def has_test_users(file: Path) -> bool | None:
     """Returns whether a dataset has test users; None if the file is not a dataset, which is then the program's error."""
     try:
         with open_hdf5(file) as data:

@@ -309,15 +309,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mpirun", default=DEFAULT_MPIRUN, metavar="COMMAND", help="launcher of several ranks; -np N is added")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Runs `vaecf sweep`. Returns the exit code."""
+def open_sweep(options: argparse.Namespace) -> Sweep:
+    """Returns the search that the options describe. Throws InputError if they are wrong, or without Optuna."""
     for name in ("trials", "ranks"):
         if getattr(options, name) < 1:
             raise InputError(f"--{name}: must be at least 1, got {getattr(options, name)}")
     try:
-        sweep = Sweep(options)
+        return Sweep(options)
     except ModuleNotFoundError as error:
         if error.name != "optuna":
             raise
         raise InputError(f"vaecf sweep requires Optuna; install it with: {install('sweep')}") from None
-    return sweep.run()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `vaecf sweep`. Returns the exit code."""
+    return open_sweep(options).run()
