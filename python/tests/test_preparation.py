@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -391,6 +392,24 @@ def test_split_of_three_tables_is_kept(prepare: Callable[..., vaecf.Dataset], pr
             prepare(**{"source": train, "test": held["test"], "rating": None, "time": None} | arguments)
     with pytest.warns(UserWarning, match="the user id is empty\n  test: row 1: "):
         prepare(train, test=pd.DataFrame({"user": ["a", None], "item": [3, 3]}), rating=None, time=None)
+
+
+def test_weights_of_age_are_interaction_weights(prepare: Callable[..., vaecf.Dataset]) -> None:
+    table = events(text=False)
+    rules = {"rating": "weight", "time": None, "duplicates": "sum", "settings": {"data.prepare.interaction_weights": "rating"}}
+    age = pd.Timestamp("2026-07-01", tz="UTC") - table["at"]
+    table["weight"] = 0.5 ** (age / pd.Timedelta(days=14))
+    data = prepare(table, **rules)
+    sums = table.groupby(["user", "item"])["weight"].sum()
+    expected = sums / sums.groupby("user").transform("mean")
+    found = data.train.tocoo()
+    ids = list(zip(data.train_user_id[found.row], data.item_id[found.col], strict=True))
+    np.testing.assert_allclose(found.data, expected.loc[ids], rtol=1e-5)
+    earlier = data.train
+    table["weight"] *= 8  # another date
+    np.testing.assert_allclose(prepare(table, **rules).train.toarray(), earlier.toarray(), rtol=1e-5)
+    rows = pickle.loads(pickle.dumps(earlier[:3]))
+    assert rows.item_id.tolist() == data.item_id.tolist() and (rows != earlier[:3]).nnz == 0
 
 
 def test_folders_of_hive_and_spark_are_read(prepare: Callable[..., vaecf.Dataset]) -> None:
