@@ -82,7 +82,7 @@ def test_commands_replace_no_function(
         assert f"usage: vaecf {command}" in capsys.readouterr().out
     for name in vaecf.__all__:
         assert callable(getattr(vaecf, name)), name
-    assert vaecf.leaderboard(runs)["once"]["value"].notna().all()
+    assert vaecf.leaderboard(runs).xs("once", level="model").notna().all(axis=None)
     assert vaecf.compare(*runs).index.names == ["run", "metric"]
     vaecf.report(runs).save(page)
     train = {"epochs": 1, "directory": tmp_path, "progress": False}

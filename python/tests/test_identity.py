@@ -31,9 +31,10 @@ def test_run_remains_itself_after_later_runs_of_its_name(space: Path) -> None:
     assert [str(run.path) for run in (first, second, third)] == names
     assert len({run.checksum() for run in (first, second, third)}) == 3
     table = vaecf.leaderboard([first, second, third])
-    assert table.columns.get_level_values(0).unique().tolist()[:3] == names
-    assert table.loc["ndcg@100", (names[0], "value")] == first.test["ndcg@100"].iloc[-1]
-    assert table.loc["ndcg@100", (names[1], "value")] == second.test["ndcg@100"].iloc[-1]
+    values = table.loc["own"][("all", "ndcg@100", "value")]
+    assert set(names) <= set(values.index)
+    assert values[names[0]] == first.test["ndcg@100"].iloc[-1]
+    assert values[names[1]] == second.test["ndcg@100"].iloc[-1]
     differences = vaecf.compare(first, second, samples=50)
     assert differences.index.get_level_values("run").unique().tolist() == names[1:2]
     assert (differences["difference"] != 0).any()
@@ -222,13 +223,16 @@ def test_run_named_as_a_baseline_and_different_baselines_are_told_apart(tmp_path
         runs.append(vaecf.Run(folder))
     expected = {"elsa": 0.5, "ease": 0.4, "third": 0.3, "popularity": 0.1, "ease (elsa)": 0.45, "popularity (ease)": 0.2}
     for order in (runs, runs[::-1]):
-        values = vaecf.leaderboard(order).xs("value", axis=1, level=1).loc["ndcg@10"].to_dict()
+        values = vaecf.leaderboard(order).droplevel("dataset")[("all", "ndcg@10", "value")].to_dict()
         assert values == expected if order is runs else sorted(values.values()) == sorted(expected.values())
-    # Equal baselines are one column, in any order of the runs.
-    assert list(vaecf.leaderboard(runs[::-1]).columns.get_level_values(0).unique())[3:] == [
-        "popularity",
-        "popularity (ease)",
+    # Equal baselines are one row, in any order of the runs.
+    assert vaecf.leaderboard(runs[::-1]).index.get_level_values("model").tolist() == [
+        "elsa",
         "ease (elsa)",
+        "ease",
+        "third",
+        "popularity (ease)",
+        "popularity",
     ]
 
 

@@ -1,5 +1,6 @@
 """Results of several runs beside each other, from the folders of runs."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -25,13 +26,43 @@ def _runs(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> lis
 
 def test_leaderboard_has_each_metric_of_runs_and_baselines(runs: list[vaecf.Run]) -> None:
     table = vaecf.leaderboard(runs)
-    assert table.index.tolist() == ["ndcg@100", "recall@20", "coverage@10", *GROUPS]
-    assert table.columns.get_level_values(0).unique().tolist() == ["ease", "elsa", "popularity", "item-knn"]
+    metrics = [("all", name) for name in ("ndcg@100", "recall@20", "coverage@10")]
+    assert table.columns.droplevel(2).unique().tolist() == metrics + [tuple(name.split("/")) for name in GROUPS]
+    assert set(table.index) == {("data", name) for name in ("ease", "elsa", "popularity", "item-knn")}
+    assert table[("all", "ndcg@100", "value")].is_monotonic_decreasing
     event = runs[1].last("test")
-    assert table.loc["ndcg@100", "elsa"].tolist() == list(event["metrics"]["ndcg@100"].values())
-    assert table.loc["recall@20", ("item-knn", "value")] == event["baselines"]["item_knn"]["metrics"]["recall@20"]["value"]
-    assert table.loc["coverage@10", [("ease", "se"), ("popularity", "se")]].isna().all()
-    assert vaecf.leaderboard(runs[0].path)["ease"].equals(table["ease"])
+    assert table.loc[("data", "elsa"), ("all", "ndcg@100")].tolist() == list(event["metrics"]["ndcg@100"].values())
+    of_baseline = event["baselines"]["item_knn"]
+    assert table.loc[("data", "item-knn"), ("all", "recall@20", "value")] == of_baseline["metrics"]["recall@20"]["value"]
+    tail = of_baseline["groups"]["tail"]["metrics"]["recall@20"]
+    assert table.loc[("data", "item-knn"), ("tail", "recall@20")].tolist() == list(tail.values())
+    assert ("all", "coverage@10", "se") not in table
+    assert vaecf.leaderboard(runs[0].path).loc[("data", "ease")].equals(table.loc[("data", "ease")])
+
+
+def test_leaderboard_is_sorted_within_each_dataset(tmp_path: Path) -> None:
+    folders = []
+    for name, dataset, ndcg, gini in (("a", "1", 0.2, 0.5), ("b", "2", 0.4, 0.6), ("c", "1", 0.3, 0.7)):
+        folder = tmp_path / name
+        folder.mkdir()
+        values = {"ndcg@10": {"value": ndcg, "se": 0.1}, "gini@10": {"value": gini}}
+        new = {"new_items": {"metrics": {"ndcg@10": {"value": 0.1, "se": 0.02, "random": 0.03}}}}
+        baselines = {"popularity": {"metrics": {"ndcg@10": {"value": 0.25, "se": 0.1}}}}
+        start = {"event": "start", "id": name, "name": name, "tasks": ["train"], "dataset_checksum": dataset}
+        test = {"event": "test", "epoch": 1, "metrics": values, "groups": new, "baselines": baselines}
+        (folder / "metrics.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps(test)}\n")
+        (folder / "config.yaml").write_text(f"data: {{file: data/own{dataset if name == 'b' else ''}.h5}}\n")
+        folders.append(folder)
+    table = vaecf.leaderboard(folders)
+    assert table.index.tolist() == [("own", "c"), ("own", "popularity"), ("own", "a"), ("own2", "b"), ("own2", "popularity")]
+    assert table.loc[("own", "a"), ("new_items", "ndcg@10")].tolist() == [0.1, 0.02, 0.03]
+    assert table["all"].columns.tolist() == [("ndcg@10", "value"), ("ndcg@10", "se"), ("gini@10", "value")]
+    order = vaecf.leaderboard(folders, sort="gini@10").loc["own"].index.tolist()
+    assert order == ["a", "c", "popularity"]
+    with pytest.raises(vaecf.InputError, match="sort='ndcg@5' is not a metric of these runs, which are ndcg@10, gini@10"):
+        vaecf.leaderboard(folders, sort="ndcg@5")
+    (folders[1] / "config.yaml").write_text("data: {file: other/own.h5}\n")
+    assert vaecf.leaderboard(folders).index.get_level_values("dataset").unique().tolist() == ["own (1)", "own (2)"]
 
 
 def test_untested_runs_have_no_leaderboard(tmp_path: Path) -> None:
@@ -45,8 +76,8 @@ def test_untested_runs_have_no_leaderboard(tmp_path: Path) -> None:
 def test_differences_of_runs_are_those_of_their_files(runs: list[vaecf.Run]) -> None:
     table = vaecf.compare(*runs, samples=200)
     assert table.index.tolist() == [("elsa", metric) for metric in ("ndcg@100", "recall@20", *GROUPS)]
-    board = vaecf.leaderboard(runs)
-    expected = board.loc["ndcg@100", ("elsa", "value")] - board.loc["ndcg@100", ("ease", "value")]
+    board = vaecf.leaderboard(runs).loc["data"][("all", "ndcg@100", "value")]
+    expected = board["elsa"] - board["ease"]
     assert table.loc[("elsa", "ndcg@100"), "difference"] == pytest.approx(expected)
 
 

@@ -14,8 +14,9 @@ import pandas as pd
 from .commands.compare import PerUser
 from .commands.compare import compare as compare_files
 from .errors import InputError
+from .events import smallest_is_best
 from .run import Run, names_of
-from .tested_runs import test_columns
+from .tested_runs import GROUPS, test_rows
 from .texts import escaped
 
 def as_runs(runs: Run | str | Path | Iterable[Run | str | Path]) -> list[Run]:
@@ -26,23 +27,38 @@ def as_runs(runs: Run | str | Path | Iterable[Run | str | Path]) -> list[Run]:
     return [run if isinstance(run, Run) else Run(run) for run in listed]
 
 
-def leaderboard(runs: Run | str | Path | Iterable[Run | str | Path]) -> pd.DataFrame:
-    """Returns the results of the tests: a row per metric, and for each run and baseline the columns value and se.
+def leaderboard(runs: Run | str | Path | Iterable[Run | str | Path], sort: str | None = None) -> pd.DataFrame:
+    """Returns the results of the tests: a row per run and baseline, by dataset and model, the best of each dataset first.
 
-    `runs`: runs or their folders. se is the standard error over users. Throws InputError if no run was tested.
+    The columns are group (all, head, tail or new_items), metric, and value or se, the standard error over users; of new items
+    also random, the expectation of a random order. `runs`: runs or their folders; runs on one dataset share its baselines.
+    `sort`: the metric of all items that orders the rows; default: the first one. Throws InputError if no run was tested.
 
     >>> table = vaecf.leaderboard(["runs/dense", "runs/vectors"])
-    >>> table.columns.get_level_values("model").unique().tolist()[:3]
-    ['dense', 'vectors', 'popularity']
+    >>> table["all"].columns.tolist()
+    [('ndcg@10', 'value'), ('ndcg@10', 'se'), ('recall@5', 'value'), ('recall@5', 'se')]
+    >>> bool(table.loc[("own", "dense"), ("all", "ndcg@10", "value")] > table.loc[("own", "popularity"), ("all", "ndcg@10", "value")])
+    True
     """
     listed = as_runs(runs)
-    columns, metrics = test_columns(listed)
-    if not columns:
+    rows = test_rows(listed)
+    if not rows:
         raise InputError(f"{listed[0].path}: was not tested; vaecf_dist {listed[0].path}/config.yaml --test does so")
-    missing = (float("nan"), None)
-    rows = [[part for values in columns.values() for part in values.get(metric, missing)] for metric in metrics]
-    head = pd.MultiIndex.from_product([columns, ["value", "se"]], names=["model", None])
-    return pd.DataFrame(rows, pd.Index(metrics, name="metric"), head, dtype=float)
+    groups = ["all", *GROUPS]
+    columns = sorted(dict.fromkeys(key for values in rows.values() for key in values), key=lambda key: groups.index(key[0]))
+    metrics = list(dict.fromkeys(metric for group, metric, _ in columns if group == "all"))
+    sort = metrics[0] if sort is None else sort
+    if sort not in metrics:
+        raise InputError(f"sort={sort!r} is not a metric of these runs, which are {', '.join(metrics)}")
+    table = pd.DataFrame(
+        [[values.get(key) for key in columns] for values in rows.values()],
+        pd.MultiIndex.from_tuples(list(rows), names=["dataset", "model"]),
+        pd.MultiIndex.from_tuples(columns, names=["group", "metric", None]),
+        dtype=float,
+    )
+    ordered = table.sort_values([("all", sort, "value")], ascending=smallest_is_best(sort), kind="stable")
+    datasets = list(dict.fromkeys(dataset for dataset, _ in rows))
+    return ordered.sort_index(level="dataset", sort_remaining=False, key=lambda names: names.map(datasets.index), kind="stable")
 
 
 def compare(
