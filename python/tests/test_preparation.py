@@ -412,6 +412,18 @@ def test_weights_of_age_are_interaction_weights(prepare: Callable[..., vaecf.Dat
     assert rows.item_id.tolist() == data.item_id.tolist() and (rows != earlier[:3]).nnz == 0
 
 
+def test_decimal_commas_are_read_by_pandas_and_not_taken_for_numbers(prepare: Callable[..., vaecf.Dataset]) -> None:
+    lines = [f"{user};{item};{3 + item % 2},5" for user in range(6) for item in range(4)]
+    Path("events.csv").write_text("user;item;plays\n" + "\n".join(lines) + "\n")
+    rules: dict[str, Any] = {"time": None, "split": "ratio", "min_user_items": 0, "min_rating": 4}
+    data = prepare(pd.read_csv("events.csv", sep=";", decimal=","), **rules)
+    assert data.n_items == 2 and data.stages.loc["raw", "events"] == 24
+    with pytest.raises(InputError, match="'0;0;3,5': the rating is not a number; 24 of 24 lines cannot be read"):
+        prepare("events.csv", settings={"data.source.separator": ";"}, **rules)
+    Path("points.csv").write_text(Path("events.csv").read_text().replace(",", "."))
+    assert prepare("points.csv", settings={"data.source.separator": ";"}, **rules).n_items == 2
+
+
 def test_folders_of_hive_and_spark_are_read(prepare: Callable[..., vaecf.Dataset]) -> None:
     table = pd.DataFrame({"user": [1, 1, 2, 2, 3, 3], "item": [7, 8, 8, 9, 7, 9], "day": ["2026-01-01"] * 3 + ["2026-01-02"] * 3})
     table["kind"] = ["a b", None] * 3

@@ -110,7 +110,7 @@ class Model:
             return self._known_items(users, unknown)
         lists = list(users.values() if isinstance(users, Mapping) else users)
         if values is None and lists and all(isinstance(items, Mapping) for items in lists):
-            values = [list(items.values()) for items in lists]  # type: ignore[attr-defined]
+            values = [list(items.values()) for items in lists]
         ids = [id_list(items, "each of the users") for items in lists]
         counts = [len(items) for items in ids]
         numbers = [[1.0] * count for count in counts] if values is None else [list(row) for row in values]

@@ -81,7 +81,8 @@ def sweep(
     >>> "recall@20" in found.best.test
     True
     """
-    dataset = data if isinstance(data, Dataset) else Dataset(getattr(data, "path", data))
+    path: str | Path = getattr(data, "path", data)  # type: ignore[arg-type]
+    dataset = data if isinstance(data, Dataset) else Dataset(path)
     dataset.require_unchanged()
     file = dataset.path
     given = {"data.file": file, **({} if model is None else {"model.type": model})}
