@@ -73,11 +73,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, i
   *comm = new_handle<ncclComm_t>();
   return library().init_answer;
 }
-ncclResult_t ncclCommSplit(ncclComm_t, int color, int key, ncclComm_t* part, ncclConfig_t*) {
-  library().add("split color " + std::to_string(color) + " key " + std::to_string(key));
-  *part = new_handle<ncclComm_t>();
-  return library().init_answer;
-}
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
   library().add("poll");
   const bool busy = library().busy_polls > 0;
