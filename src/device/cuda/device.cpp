@@ -81,7 +81,7 @@ Device::Device(const device::BackendOptions& options, int index)
       stream_(StreamPriority::raised),
       scratch_(gpu_, allocation_epoch_),
       primitives_(gpu_),
-      matmuls_(gpu_, scratch_, options.deterministic, precision_, {&side_stream_, &unused_stream_}),
+      matmuls_(gpu_, scratch_, options.deterministic, precision_, {&side_stream_}),
       marks_(mark_count),
       begun_(steps_ahead) {}
 
@@ -135,15 +135,14 @@ Parameters Device::make_parameters(const ParameterLayout& layout, std::int64_t m
 void Device::synchronize() {
   stream_.synchronize();
   side_stream_.synchronize();
-  unused_stream_.synchronize();
   sort_.pending = unused_.pending = update_.pending = false;
 }
 
 void Device::run_beside(SideWork& side, const std::function<void()>& work) {
   stream_.record(forked_);
-  side.stream.wait_event(forked_.native());
+  side_stream_.wait_event(forked_.native());
   work();
-  side.stream.record(side.done);
+  side_stream_.record(side.done);
   side.pending = true;
 }
 

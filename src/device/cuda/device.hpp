@@ -225,13 +225,12 @@ class Device : public device::Device, public device::Solver {
   /// Updates `ranges` on the side stream.
   void update_beside(const StepState& step, std::span<const UpdateRange> ranges, const Buffer& gradients,
                      const FusedUpdate& fused);
-  /// Work on another stream, and whether stream_ has not waited for its end yet.
+  /// Work on the side stream, and whether stream_ has not waited for its end yet.
   struct SideWork {
-    Stream& stream;
-    Event done = Event();
+    Event done;
     bool pending = false;
   };
-  /// Queues `work`, of kernels on side.stream, after all work so far. join() makes later work wait for its
+  /// Queues `work` on the side stream, after all work so far. join() makes later work wait for its
   /// end.
   void run_beside(SideWork& side, const std::function<void()>& work);
   void join(SideWork& side);
@@ -241,15 +240,13 @@ class Device : public device::Device, public device::Solver {
   device::Precision precision_;
   Gpu gpu_;
   mutable Stream stream_;  // mutable: reading back streams a copy
-  // These must not use scratch memory or products, which belong to stream_; only the sort uses that of
-  // primitives_.
+  // Must not use scratch memory or products, which belong to stream_; only the sort uses that of primitives_.
   Stream side_stream_;
-  Stream unused_stream_;  // so that update_unused_rows() starts before the sort has ended
   Event forked_;
-  SideWork sort_{side_stream_};      // the transpose of a scheduled batch
-  const Batch* sorting_ = nullptr;   // the last such batch
-  SideWork unused_{unused_stream_};  // update_unused_rows()
-  SideWork update_{side_stream_};    // the output layer
+  SideWork sort_;                   // the transpose of a scheduled batch
+  const Batch* sorting_ = nullptr;  // the last such batch
+  SideWork unused_;                 // update_unused_rows()
+  SideWork update_;                 // the output layer
   // The batch of update_unused_rows(), until table_gradient() has left these rows out.
   const Batch* updated_unused_ = nullptr;
   AllocationEpoch allocation_epoch_;

@@ -153,21 +153,20 @@ void Device::update_unused_rows(const device::Batch& batch_base, Layer layer, In
   const auto& step = own<StepState>(backward.step);
   const NvtxRange nvtx("optimizer: unused rows, beside");
   require_fusible("update_unused_rows", step);
+  if (!batch.has_transpose) throw std::logic_error("update_unused_rows: the batch must have its transpose");
   const TensorLayout& table = backward.layout().tensors[layer.weight];
   const Moments moments{backward.fused->first_moment, backward.fused->second_moment};
   auto* used = scratch_.get<std::uint8_t>(Scratch::used_items, batch.items, "items of the batch");
-  run_beside(unused_, [&] {
-    unused_.stream.memset_zero(used, batch.items);
-    launch(unused_.stream, batch.users(),
-           MarkUsed{scales_of(batch, scaling, &step), batch.offsets.data(), batch.columns.data(), used});
-    dispatch_dtype(dtype(), [&]<class T>(T) {
-      launch(unused_.stream, batch.items,
-             UpdateUnused<T>{used,
-                             table.stride,
-                             backward.gradients.data() + table.range.begin,
-                             {make_weight_update<T>(step, moments, backward.fused->parameters),
-                              backward.gradients.data(), table.spec.decays}});
-    });
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const UpdateUnused<T> update{.scale = scales_of(batch, scaling, &step),
+                                 .item_users = batch.item_users.data(),
+                                 .item_begin = batch.item_begin.data(),
+                                 .used = used,
+                                 .stride = table.stride,
+                                 .gradient = backward.gradients.data() + table.range.begin,
+                                 .update = {make_weight_update<T>(step, moments, backward.fused->parameters),
+                                            backward.gradients.data(), table.spec.decays}};
+    run_beside(unused_, [&] { launch(side_stream_, batch.items, update); });
   });
   updated_unused_ = &batch;
 }
