@@ -51,7 +51,7 @@ def evaluate(
     `lists`: a DataFrame of pandas, Polars or PyArrow with a line per recommendation, whose columns `user` and `item` have the
     ids of the source; a user's items are sorted by a column rank, else score or prediction, if there is one. Or the path of a
     file that `vaecf_dist evaluate` reads. Or a Model or Run, also of an older dataset: its lists for the fold-in items that it
-    knows, of the items that have train users in both. `metrics`: as ndcg@10; by default those of evaluation.metrics. `split`:
+    has, of the items that have train users in both. `metrics`: as ndcg@10; by default those of evaluation.metrics. `split`:
     test or validation. `per_user`: a file to write with the metrics of each user, for `vaecf compare`.
 
     docs/DATA.md has the rules. What was counted is in the attribute attrs of the table; a warning says what is left out.
