@@ -117,7 +117,9 @@ TEST_F(Evaluate, ComputesTheMetricsOfAnyLists) {
 }
 
 TEST_F(Evaluate, PrintsJsonWithWhatTheLinesBelowTheTableSay) {
-  workspace.write("other.csv", "user,item,score\nann,h,7\nann,z,9\nann,a,7.5\nbob,d,3\nbob,c,2\ncyd,a,1\nfay,f,1\ngus,a,1\n");
+  workspace.write(
+      "other.csv",
+      "user,item,score\nann,h,7\nann,z,9\nann,a,7.5\nbob,d,3\nbob,c,2\ncyd,a,1\nfay,f,1\ngus,a,1\n");
   const auto json = io::Json::parse(
       workspace.succeed("evaluate letters.h5 --lists other.csv --metrics hit@1,hit@2,coverage@2 --json").out);
   EXPECT_EQ(json.at("users"), 5);
