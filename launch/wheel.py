@@ -34,19 +34,43 @@ def requirement(text: str, extra: str) -> str:
     return f"{package.strip()}; " + (f"({marker.strip()}) and {condition}" if marker else condition)
 
 
-def metadata(project: dict[str, Any], release: str, name: str, requirements: list[str]) -> str:
+def repository() -> str:
+    """Returns the address of the repository in CITATION.cff; empty if it names none."""
+    found = re.search(r'^repository-code: *"?([^"\s]+)"?$', (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    return found[1].rstrip("/").removesuffix(".git") if found else ""
+
+
+def description(address: str, release: str) -> str:
+    """Returns README, whose links to files lead to those of the release in the repository `address`, because a package index
+    has no such files. Without an address only their texts remain."""
+
+    def outside(link: re.Match[str]) -> str:
+        image, label, target = link.groups()
+        if target.startswith(("http:", "https:", "#")):
+            return link[0]
+        if not address:
+            return "" if image else label
+        return f"{image}[{label}]({address}/{'raw' if image else 'blob'}/v{release}/{target})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", outside, (ROOT / "README.md").read_text())
+
+
+def metadata(project: dict[str, Any], release: str, name: str, requirements: list[str], licenses: list[str]) -> str:
     """Returns the text of METADATA."""
+    address = repository()
     lines = [
-        "Metadata-Version: 2.1",
+        "Metadata-Version: 2.4",
         f"Name: {name}",
         f"Version: {release}",
         "Summary: Distributed trainer for variational autoencoders for collaborative filtering",
-        f"License: {project['license']['text']}",
-        "License-File: LICENSE",
+        f"License-Expression: {project['license']['text']}",
+        *(f"License-File: {file}" for file in licenses),
         f"Requires-Python: {project['requires-python']}",
         "Classifier: Operating System :: POSIX :: Linux",
         "Description-Content-Type: text/markdown",
     ]
+    if address:
+        lines.append(f"Project-URL: Repository, {address}")
     if name != "vaecf-dist":  # the same files
         lines += ["Provides-Dist: vaecf-dist", "Obsoletes-Dist: vaecf-dist"]
     lines += [f"Requires-Dist: {text}" for text in requirements]
@@ -54,7 +78,7 @@ def metadata(project: dict[str, Any], release: str, name: str, requirements: lis
         lines.append(f"Provides-Extra: {extra}")
         # An extra may require another one of the same distribution.
         lines += [f"Requires-Dist: {requirement(text.replace('vaecf-dist[', f'{name}['), extra)}" for text in texts]
-    return "\n".join(lines) + "\n\n" + (ROOT / "README.md").read_text()
+    return "\n".join(lines) + "\n\n" + description(address, release)
 
 
 def entry_points(project: dict[str, Any]) -> str:
@@ -76,8 +100,9 @@ def main() -> None:
             if path.is_file():
                 mode = 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
                 contents[f"{target}/{path.relative_to(Path(tree) / folder)}"] = (path.read_bytes(), mode)
+    licenses = sorted(path.name for path in (Path(tree) / "licenses").iterdir())
     wheel = f"Wheel-Version: 1.0\nGenerator: vaecf_dist (launch/wheel)\nRoot-Is-Purelib: false\nTag: {tag}\n"
-    texts = {"METADATA": metadata(project, release, name, requirements), "WHEEL": wheel, "entry_points.txt": entry_points(project)}
+    texts = {"METADATA": metadata(project, release, name, requirements, licenses), "WHEEL": wheel, "entry_points.txt": entry_points(project)}
     contents |= {f"{info}/{file}": (text.encode(), 0o644) for file, text in texts.items()}
     record = f"{info}/RECORD"
     rows = []

@@ -63,10 +63,10 @@ def check_pod(place, spec, set_by_operator):
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     expect(mounted == {volume["name"] for volume in spec["volumes"]}, f"{place}: volumes are not those mounted")
     (command,) = container["command"]
-    if command == "/opt/vaecf_dist/launch/train":
+    if command == "/usr/local/share/vaecf_dist/launch/train":
         expect(env == NEEDED, f"{place}: the launcher's variables must be {NEEDED}")
     else:
-        expect(command == "/opt/vaecf_dist/launch/kubernetes/sshd", f"{place}: the command {command}")
+        expect(command == "/usr/local/share/vaecf_dist/launch/kubernetes/sshd", f"{place}: the command {command}")
         expect(container["readinessProbe"] == {"tcpSocket": {"port": 2222}}, f"{place}: must be ready with port 2222")
     return command.rpartition("/")[2]
 
