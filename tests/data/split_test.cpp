@@ -156,44 +156,6 @@ TEST_F(Liang2018, MovieLens1M) {
             0);
 }
 
-TEST_F(StrongSplit, EachUserIsInOnePartAndNoEventIsLost) {
-  for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random}) {
-    options_.split = split;
-    run();
-    Items users;
-    std::size_t events = 0;
-    for (const std::string part : {"train", "validation", "test"}) {
-      ItemsOf all = items_of(part == "train" ? part : part + "/fold_in");
-      if (part != "train") {
-        events += static_cast<std::size_t>(stage(part + ": dropped, no train user has the item").events);
-        for (auto& [user, targets] : items_of(part + "/held_out"))
-          all.at(user).merge(targets), events += targets.size();
-      }
-      for (const auto& [user, items] : all) {
-        EXPECT_TRUE(users.insert(user).second) << user;
-        events += items.size();
-        for (const std::string& item : items) EXPECT_NO_THROW(line_of(user, item));
-      }
-    }
-    EXPECT_EQ(events, 373u);
-    EXPECT_EQ(users.size(), 52u);
-  }
-}
-
-TEST_F(StrongSplit, EveryUserWithTwoEventsHasATargetInTheRandomSplit) {
-  options_.split = SplitMethod::random;
-  options_.min_user_items = 1;
-  options_.held_out_fraction = 0.3;
-  run();
-  for (const std::string part : {"validation", "test"}) {
-    const ItemsOf fold_in = items_of(part + "/fold_in");
-    for (const auto& [user, targets] : items_of(part + "/held_out")) {
-      const double n = static_cast<double>(targets.size() + fold_in.at(user).size());
-      EXPECT_EQ(targets.size(), n < 2 ? 0 : std::max<std::size_t>(1, static_cast<std::size_t>(0.3 * n)));
-    }
-  }
-}
-
 TEST_F(StrongSplit, SeedDeterminesTheRandomSplit) {
   options_.split = SplitMethod::random;
   run();
