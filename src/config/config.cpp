@@ -107,17 +107,9 @@ io::Json::json_pointer schema_place(const std::string& path) {
   return place;
 }
 
-/// Returns whether a key of `model` belongs to models of this type, and not to their baselines alone.
-bool describes(const std::string& path, models::ModelType type) {
-  for (const models::Kind* kind : models::all_kinds())
-    if (kind->solved() != nullptr && path.starts_with(section_of(*kind))) return type == kind->type();
-  if (path.starts_with("model.low_rank.")) return models::is_solved(type);
-  return is_used(path, type);
-}
-
 /// Returns whether the value of this key may change when a run with a model of type `type` is resumed.
 bool may_change(const std::string& path, models::ModelType type) {
-  if (path.starts_with("model.")) return !describes(path, type);
+  if (path.starts_with("model.")) return !describes(path, models::kind_of(type));
   return !must_match_on_resume(path) || !is_used(path, type) || path == "train.epochs" ||
          path == "train.patience" || path == "train.precision" || path == "train.deterministic";
 }
@@ -177,7 +169,7 @@ std::string stored_text(const std::string& text) {
   const Config config = parse(text, "the configuration");
   std::vector<Key> keys = all_keys();
   std::erase_if(keys, [&](const Key& key) {
-    return key.path.starts_with("model.") && !describes(key.path, config.options.model.type);
+    return key.path.starts_with("model.") && !describes(key.path, models::kind_of(config.options.model.type));
   });
   return write_keys(keys, config, false);
 }

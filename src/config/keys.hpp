@@ -24,6 +24,9 @@ std::vector<Key> all_keys();
 /// Returns whether a minor version may change the key `path` (docs/STABILITY.md).
 bool is_experimental(std::string_view path);
 
+/// Returns whether `path` is a key of a model, and not only of other models.
+bool describes(const std::string& path, const models::Kind& model);
+
 /// Returns whether models of type `type` use the key `path`, perhaps with other values of other keys.
 /// Baselines use the keys of models that are solved.
 bool is_used(const std::string& path, models::ModelType type);

@@ -23,6 +23,14 @@ bool all_use(const std::string& path, std::span<const Rule> rules) {
                              [&](const Rule& rule) { return rule.second || !is_in(path, rule.first); });
 }
 
+// Returns whether holds(kind) for the model of a type or for one of its baselines: models that are solved.
+template <class Holds>
+bool any_model(models::ModelType type, const Holds& holds) {
+  return std::ranges::any_of(models::all_kinds(), [&](const models::Kind* kind) {
+    return (kind->type() == type || kind->solved() != nullptr) && holds(*kind);
+  });
+}
+
 // Returns whether training with `config` uses the key `path`.
 bool trains_with(const std::string& path, const Config& config) {
   using enum device::OptimizerKind;
@@ -30,11 +38,7 @@ bool trains_with(const std::string& path, const Config& config) {
   const bool servers = distributed.strategy == comm::StrategyKind::parameter_server;
   const bool asynchronous = servers && distributed.updates == comm::ServerUpdates::asynchronous;
   const models::ModelOptions& model = config.options.model;
-  const std::array rules = {Rule{"model.low_rank.weight", model.low_rank.enabled()},
-                            Rule{"model.low_rank.power", model.low_rank.enabled()},
-                            Rule{"model.low_rank.iterations", model.low_rank.enabled()},
-                            Rule{"model.low_rank.keep", model.low_rank.enabled()},
-                            Rule{"train.optimizer.beta1", optimizer == adam},
+  const std::array rules = {Rule{"train.optimizer.beta1", optimizer == adam},
                             Rule{"train.optimizer.beta2", optimizer != sgd},
                             Rule{"train.optimizer.epsilon", optimizer != sgd},
                             Rule{"train.optimizer.momentum", optimizer != adam},
@@ -42,7 +46,9 @@ bool trains_with(const std::string& path, const Config& config) {
                             Rule{"distributed.parameter_server.updates", servers},
                             Rule{"distributed.parameter_server.staleness", asynchronous}};
   return is_used(path, model.type) && all_use(path, rules) &&
-         std::ranges::count(models::kind_of(model.type).without_effect(model), path) == 0;
+         any_model(model.type, [&](const models::Kind& kind) {
+           return describes(path, kind) && std::ranges::count(kind.without_effect(model), path) == 0;
+         });
 }
 
 bool of_prepare(const std::string& path) {
@@ -51,15 +57,17 @@ bool of_prepare(const std::string& path) {
 
 }  // namespace
 
-bool is_used(const std::string& path, models::ModelType type) {
-  const models::Kind& model = models::kind_of(type);
-  if (model.solved() != nullptr && (path.starts_with("train.") || path == "data.virtual_shards"))
-    return false;
+bool describes(const std::string& path, const models::Kind& model) {
   for (const std::string_view key : models::shared_keys())
     if (is_in(path, key)) return model.uses(key);
-  for (const models::Kind* kind : models::all_kinds())
-    if (kind->trained() != nullptr && kind != &model && path.starts_with(section_of(*kind))) return false;
-  return true;
+  return std::ranges::none_of(models::all_kinds(), [&](const models::Kind* kind) {
+    return kind != &model && path.starts_with(section_of(*kind));
+  });
+}
+
+bool is_used(const std::string& path, models::ModelType type) {
+  if (models::is_solved(type) && (path.starts_with("train.") || path == "data.virtual_shards")) return false;
+  return any_model(type, [&](const models::Kind& kind) { return describes(path, kind); });
 }
 
 std::vector<std::string> unused_keys(const Config& config, Command command) {

@@ -2,7 +2,8 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/tensor_layout.hpp>
-#include <vaecf/models/weight_reader.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <cstdint>
 #include <limits>

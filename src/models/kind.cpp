@@ -1,5 +1,6 @@
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/keys/key.hpp>
 #include <vaecf/models/kind.hpp>
 
@@ -10,9 +11,9 @@
 namespace vaecf::models {
 
 std::span<const std::string_view> shared_keys() {
-  static constexpr std::array<std::string_view, 7> keys = {
-      "model.hidden",        "model.latent",     "model.dropout",     "model.history_dropout",
-      "model.user_features", "train.annealing.", "train.weight_decay"};
+  static constexpr std::array<std::string_view, 8> keys = {
+      "model.hidden",        "model.latent",    "model.dropout",    "model.history_dropout",
+      "model.user_features", "model.low_rank.", "train.annealing.", "train.weight_decay"};
   return keys;
 }
 
@@ -44,8 +45,61 @@ double TrainedKind::operations(const ModelOptions& /*options*/,
   return 6.0 * static_cast<double>(dense_weights(tensors));
 }
 
-double TrainedKind::checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const {
-  return 12.0 * static_cast<double>(parameter_count(tensors(options, input_dims(options, dataset))));
+Cost TrainedKind::cost(const ModelOptions& options, const Workload& work) const {
+  const std::int64_t items = work.inputs.items;
+  const auto of_model = tensors(options, work.inputs);
+  const double parameters = parameters_of_rank(of_model, items, work.item_slices);
+  const double derived = parameters_of_rank(derived_tensors(options, work.inputs), items, work.item_slices);
+  constexpr double mib = 1048576.0;
+  // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
+  // moments, master weights and summed gradient. bf16 communication needs a bf16 buffer.
+  const int ranks = work.context.communicator.size();
+  const bool sharded = work.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
+  const double comm_buffer = work.distributed.comm_dtype == comm::CommDtype::bf16 && ranks > 1 ? 2.0 : 0.0;
+  double each = (sharded ? 8.0 + 16.0 / ranks : 16.0) + comm_buffer;
+  // A server has weights and gradient, and shards of master weights, moments and summed gradient.
+  const comm::Roles roles(work.distributed, ranks);
+  if (roles.servers > 0) each = 8.0 + 16.0 / roles.servers + comm_buffer;
+  // In half precision, a GPU has a copy of all weights.
+  const device::DeviceFacts device = work.context.device.facts();
+  const bool half =
+      device.precision == device::Precision::bf16 || device.precision == device::Precision::fp16;
+  const double on_gpu = half ? 2.0 : 0.0;
+
+  const double model_parallel_groups = static_cast<double>(ranks) / work.item_slices;
+  const double of_entry = work.weighted ? 8.0 : 4.0;
+  constexpr double of_row = sizeof(std::int64_t) + sizeof(RowTotals);
+  const double data = of_entry * static_cast<double>(work.train_entries) / ranks +
+                      of_row * static_cast<double>(work.train_users) / model_parallel_groups;
+  // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items. A
+  // step without an output layer has no exponentials.
+  const bool has_outputs = std::ranges::any_of(of_model, [](const device::TensorSpec& tensor) {
+    return tensor.kind == device::TensorKind::output_table;
+  });
+  const auto outputs = static_cast<double>(
+      work.context.device.output_bytes({items, 0, work.item_slices}, has_outputs ? work.batch_users : 0));
+  // With item slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all
+  // ranks, and rank 0 also the rows that it writes.
+  const double block = 4.0 * static_cast<double>(min_block_rows * items);
+  const double blocks = work.item_slices > 1 ? (2.0 + 1.0 / work.item_slices) * block : 0.0;
+  constexpr double program = 64.0 * mib;
+  const double others = 4.0 * derived + blocks + program;
+
+  Cost cost;
+  cost.parameters = parameter_count(of_model);
+  cost.host_bytes = each * parameters + data + outputs + others;
+  cost.device_bytes = (each + on_gpu) * parameters + (4.0 + on_gpu) * derived;
+  // Weights and two moments.
+  cost.checkpoint_bytes = 12.0 * static_cast<double>(cost.parameters);
+  cost.operations = operations(options, of_model);
+  cost.memory = format(
+      "about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
+      cost.host_bytes / mib, each * parameters / mib, parameters, outputs / mib, data / mib, others / mib,
+      // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
+      work.item_slices == 1
+          ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", 12.0 * parameters / mib)
+          : "");
+  return cost;
 }
 
 LoadedModel TrainedKind::load(WeightReader& reader, const ModelOptions& options, const InputDims& inputs,

@@ -35,6 +35,25 @@ std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors) {
   return count;
 }
 
+bool is_divided(const device::TensorSpec& tensor, std::int64_t items) {
+  using enum device::TensorKind;
+  // Features have a table of their own.
+  const bool input = tensor.kind == input_table && tensor.logical_rows() == items &&
+                     !tensor.name.ends_with("/feature_weight");
+  return input || tensor.kind == output_table || tensor.kind == item_table || tensor.kind == output_bias;
+}
+
+double parameters_of_rank(const std::vector<device::TensorSpec>& tensors, std::int64_t items,
+                          int item_slices) {
+  double divided = 0.0;
+  double others = 0.0;
+  for (const device::TensorSpec& tensor : tensors) {
+    const auto count = static_cast<double>(tensor.logical_rows() * tensor.logical_columns());
+    (is_divided(tensor, items) ? divided : others) += count;
+  }
+  return divided / item_slices + others;
+}
+
 device::ParameterLayout align_item_slices(device::ParameterLayout layout, std::int64_t multiple) {
   for (std::size_t i = 1; i < layout.tensors.size(); ++i) {
     const bool begins_run =

@@ -2,7 +2,6 @@
 
 #include <vaecf/base/host.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/models/interactions.hpp>
 #include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/models/popularity.hpp>
@@ -11,6 +10,8 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+
+#include "run/memory.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -78,12 +79,11 @@ Baseline solve_baseline(const models::SolvedKind& kind, const models::Interactio
 }
 
 /// Returns why `auto` leaves out a baseline; empty if it does not. Collective.
-std::string obstacle_to(const models::SolvedKind& kind, const Run& run) {
+std::string obstacle_to(const models::SolvedKind& kind, const models::Cost& cost, const Run& run) {
   comm::Communicator& ranks = run.communicator;
   const double memory = memory_of_rank(ranks);
   const std::int64_t threads = ranks.all_reduce(std::int64_t{models::item_model_threads(run)});
-  const models::SolutionCost cost = kind.cost(run.options.model, run.dataset);
-  const double bytes = kind.host_bytes(run.options.model, run.dataset, run);
+  const double bytes = cost.host_bytes * ranks.local_size();
   std::string obstacle = obstacle_of_cost(cost, search_of(kind, run)->computed(0), threads, memory);
   const double missing = ranks.all_reduce(missing_memory(bytes), comm::Reduction::max);
   if (obstacle.empty() && missing > 0.0)
@@ -93,7 +93,7 @@ std::string obstacle_to(const models::SolvedKind& kind, const Run& run) {
 
 }  // namespace
 
-std::string obstacle_of_cost(const models::SolutionCost& cost, std::int64_t solutions, std::int64_t threads,
+std::string obstacle_of_cost(const models::Cost& cost, std::int64_t solutions, std::int64_t threads,
                              double memory) {
   const double affordable = 1e12 * static_cast<double>(threads);
   const double first = cost.operations + cost.operations_once;
@@ -102,9 +102,9 @@ std::string obstacle_of_cost(const models::SolutionCost& cost, std::int64_t solu
   if (static_cast<double>(solutions) * cost.operations > 5.0 * affordable)
     return format("{} solutions of {:.2g} x 10^12 operations, more than 5 x 10^12 for each of {} threads",
                   solutions, cost.operations / 1e12, threads);
-  if (cost.rank_bytes > memory / 4.0)
+  if (cost.solution_bytes > memory / 4.0)
     return format("{:.1f} GiB on each rank, more than a quarter of the {:.1f} GiB of a rank",
-                  cost.rank_bytes / gib, memory / gib);
+                  cost.solution_bytes / gib, memory / gib);
   return "";
 }
 
@@ -115,22 +115,27 @@ std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& ev
            run.options.validation.baselines.end();
   };
   const bool automatic = selected("auto");
-  const auto includes = [&](const models::SolvedKind& kind) {
-    if (selected(kind.name())) return true;
+  struct Candidate {
+    const models::SolvedKind* kind;
+    models::Cost cost;
+  };
+  std::vector<Candidate> included;
+  for (const models::Kind* any : models::all_kinds()) {
+    const models::SolvedKind* kind = any->solved();
+    if (kind == nullptr) continue;
     // The model itself is no baseline, unless it is listed.
-    if (!automatic || !kind.is_usual_baseline() || run.options.model.type == kind.type()) return false;
-    const std::string obstacle = obstacle_to(kind, run);
-    if (!obstacle.empty() && left_out != nullptr) left_out->push_back({kind.name(), obstacle});
-    return obstacle.empty();
-  };
-  std::vector<const models::SolvedKind*> included;
-  for (const models::Kind* kind : models::all_kinds())
-    if (kind->solved() != nullptr) included.push_back(kind->solved());
-  const auto operations = [&](const models::SolvedKind* kind) {
-    return kind->cost(run.options.model, run.dataset).operations;
-  };
-  std::ranges::stable_sort(included, {}, operations);  // the quickest is computed first
-  std::erase_if(included, [&](const models::SolvedKind* kind) { return !includes(*kind); });
+    if (selected(kind->name()) ||
+        (automatic && kind->is_usual_baseline() && run.options.model.type != kind->type()))
+      included.push_back({kind, cost_of(*kind, run)});
+  }
+  // The quickest is computed first.
+  std::ranges::stable_sort(included, {}, [](const Candidate& each) { return each.cost.operations; });
+  std::erase_if(included, [&](const Candidate& each) {
+    if (selected(each.kind->name())) return false;
+    const std::string obstacle = obstacle_to(*each.kind, each.cost, run);
+    if (!obstacle.empty() && left_out != nullptr) left_out->push_back({each.kind->name(), obstacle});
+    return !obstacle.empty();
+  });
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
     const auto scorer = models::make_item_scorer(evaluator.popularity(), run.dataset.items(), run);
@@ -138,8 +143,8 @@ std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& ev
   }
   if (included.empty()) return baselines;
   const models::Interactions train = models::read_interactions(run, run.dataset);
-  for (const models::SolvedKind* kind : included)
-    baselines.push_back(solve_baseline(*kind, train, run, evaluator));
+  for (const Candidate& each : included)
+    baselines.push_back(solve_baseline(*each.kind, train, run, evaluator));
   return baselines;
 }
 

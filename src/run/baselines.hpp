@@ -15,7 +15,7 @@ namespace vaecf::run {
 /// and `memory` bytes per rank: one solution takes more than 10^12 operations per thread, all `solutions`
 /// take more than five times as many, or one takes more bytes than a quarter of the memory. Empty if none
 /// holds, so the baselines do not depend on the load of the machine.
-std::string obstacle_of_cost(const models::SolutionCost& cost, std::int64_t solutions, std::int64_t threads,
+std::string obstacle_of_cost(const models::Cost& cost, std::int64_t solutions, std::int64_t threads,
                              double memory);
 
 /// Computes the baselines that evaluation.baselines selects on the users of `evaluator`. Of several

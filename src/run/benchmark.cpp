@@ -13,6 +13,8 @@
 #include <cmath>
 #include <utility>
 
+#include "run/memory.hpp"
+
 namespace vaecf::run {
 namespace {
 
@@ -267,10 +269,8 @@ class BenchmarkRun {
     result_.users_per_second = users / seconds;
     result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
     result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
-    result_.gflops = 1e-9 *
-                     models::trained_kind_of(run_.options.model.type)
-                         .operations(run_.options.model, trainer_.model().tensors()) *
-                     result_.users_per_second;
+    result_.gflops =
+        1e-9 * cost_of(models::kind_of(run_.options.model.type), run_).operations * result_.users_per_second;
     result_.memory_gbytes = 1e-9 * run_.communicator.all_reduce(trainer_.facts().update_bytes) *
                             static_cast<double>(steps) / seconds;
   }

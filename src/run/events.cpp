@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "run/memory.hpp"
+
 namespace vaecf::run {
 
 void append_event(const Run& run, const io::Event& event) {
@@ -32,10 +34,9 @@ io::Json settings_of(const models::Search::Values& values) {
 }
 
 std::int64_t parameter_count(const Run& run) {
-  const models::ModelOptions& options = run.options.model;
-  if (const auto* solved = models::kind_of(options.type).solved())
-    return solved->cost(options, run.dataset).weights;
-  return models::parameter_count(models::tensor_specs(options, models::input_dims(options, run.dataset)));
+  return models::kind_of(run.options.model.type)
+      .cost(run.options.model, workload_of(run.options, run.dataset, run))
+      .parameters;
 }
 
 io::Event start_event(const Run& run) {

@@ -45,8 +45,9 @@ void require_divisible(const config::TrainingConfig& options, std::int64_t item_
 
 }  // namespace
 
-int choose_item_slices(const config::TrainingConfig& options, const models::InputDims& inputs,
-                       const Context& context) {
+int choose_item_slices(const config::TrainingConfig& options, models::Workload work) {
+  const models::InputDims& inputs = work.inputs;
+  const Context& context = work.context;
   const std::int64_t wanted = options.distributed.item_slices;
   const int ranks = context.communicator.size();
   if (wanted == 1) return 1;
@@ -54,13 +55,17 @@ int choose_item_slices(const config::TrainingConfig& options, const models::Inpu
       !models::is_solved(options.model.type) && options.distributed.strategy == comm::StrategyKind::allreduce;
   if (wanted == comm::automatic_item_slices) {
     if (!divisible || ranks == 1) return 1;
-    const auto tensors = models::tensor_specs(options.model, inputs);
+    const models::TrainedKind& kind = models::trained_kind_of(options.model.type);
     const device::DeviceFacts device = context.device.facts();
-    training::ItemSliceProblem problem =
-        training::item_slice_problem(options, tensors, inputs.items, context.communicator, device);
+    training::ItemSliceProblem problem = training::item_slice_problem(
+        options, kind.tensors(options.model, inputs), inputs.items, context.communicator, device);
     if (device.kind != device::DeviceKind::cpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
-    problem.memory_bytes = memory_of_parameters(context);
-    const auto [item_slices, reason] = training::plan_item_slices(problem);
+    const auto needed = [&](int item_slices) {
+      work.item_slices = item_slices;
+      return needed_for_training(kind.cost(options.model, work), context);
+    };
+    const auto [item_slices, reason] =
+        training::plan_item_slices(problem, needed, memory_for_training(context));
     context.log.info("distributed.item_slices: auto: {}, since {}", item_slices, reason);
     return item_slices;
   }

@@ -1,3 +1,5 @@
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/device/device.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/events.hpp>
 #include <vaecf/run/plan.hpp>
@@ -31,9 +33,7 @@ std::int64_t count_of_checkpoints(const config::TrainingConfig& options) {
   return (resumable ? options.run.keep : 0) + 2;
 }
 
-std::string disk_row(const Run& run) {
-  const double each =
-      models::kind_of(run.options.model.type).checkpoint_bytes(run.options.model, run.dataset);
+std::string disk_row(const Run& run, double each) {
   const std::int64_t count = count_of_checkpoints(run.options);
   return row(
       "checkpoints",
@@ -162,27 +162,30 @@ std::string timed_rows(const Run& run) {
 }  // namespace
 
 std::int64_t checkpoint_bytes(const config::TrainingConfig& options, const io::DatasetFile& dataset) {
-  return count_of_checkpoints(options) *
-         static_cast<std::int64_t>(
-             models::kind_of(options.model.type).checkpoint_bytes(options.model, dataset));
+  // A checkpoint depends on neither the ranks nor the device.
+  const auto alone = comm::make_self_communicator();
+  const auto cpu = device::make_device({.device = device::DeviceChoice::cpu, .threads = 1});
+  Log log;
+  Progress progress;
+  const Context context{*alone, *cpu, log, progress};
+  const models::Cost cost =
+      models::kind_of(options.model.type).cost(options.model, workload_of(options, dataset, context));
+  return count_of_checkpoints(options) * static_cast<std::int64_t>(cost.checkpoint_bytes);
 }
 
 std::string plan(const Run& run) {
   const models::ModelType type = run.options.model.type;
+  const models::Cost cost = cost_of(models::kind_of(type), run);
   std::string text =
       format("plan of {}: {}, {} train users, {} items, {} ranks\n", excerpt(run.options.name),
              vaecf::to_string(type), run.dataset.rows("train"), run.dataset.items(), run.communicator.size());
-  const auto* solved = models::kind_of(type).solved();
-  if (solved == nullptr) return text + row("memory", memory_text(run)) + disk_row(run) + timed_rows(run);
-  const double host = run.communicator.all_reduce(solved->host_bytes(run.options.model, run.dataset, run),
-                                                  comm::Reduction::max);
-  text += row("memory", format("about {:.0f} MiB per rank while it is solved",
-                               host / run.communicator.local_size() / mib));
-  if (const double once = solved->cost(run.options.model, run.dataset).operations_once; once > 0.0)
-    text += row("low-rank term", format("about {:.3g} x 10^9 operations, once", once / 1e9));
-  return text + disk_row(run) +
-         row("run",
-             format("{}; the time is not predicted, since a solution has no steps", solutions_text(run)));
+  text += row("memory", cost.memory);
+  if (cost.operations_once > 0.0)
+    text += row("low-rank term", format("about {:.3g} x 10^9 operations, once", cost.operations_once / 1e9));
+  text += disk_row(run, cost.checkpoint_bytes);
+  if (!models::is_solved(type)) return text + timed_rows(run);
+  return text + row("run", format("{}; the time is not predicted, since a solution has no steps",
+                                  solutions_text(run)));
 }
 
 }  // namespace vaecf::run

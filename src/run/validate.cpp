@@ -58,8 +58,7 @@ void require_shards(const config::TrainingConfig& options, int ranks, std::int64
 int validate_distributed(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   validate_servers(run);
-  const int item_slices =
-      choose_item_slices(run.options, models::input_dims(run.options.model, run.dataset), run);
+  const int item_slices = choose_item_slices(run.options, workload_of(run.options, run.dataset, run));
   if (item_slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
     throw InputError(format(
         "distributed.optimizer_state: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
@@ -93,7 +92,10 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
 /// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
 /// this host, or this rank's GPU, do not have enough memory.
 void plan_memory(const Run& run, int item_slices) {
-  const MemoryPlan plan = memory_plan(run, item_slices);
+  const models::Kind& kind = models::kind_of(run.options.model.type);
+  models::Workload work = workload_of(run.options, run.dataset, run);
+  work.item_slices = item_slices;
+  const models::Cost cost = kind.cost(run.options.model, work);
   const int ranks = run.communicator.size();
   constexpr double mib = 1048576.0;
   constexpr double gib = 1073741824.0;
@@ -101,26 +103,26 @@ void plan_memory(const Run& run, int item_slices) {
     run.log.info("{} model-parallel groups of {} item slices with {} items each", ranks / item_slices,
                  item_slices, (run.dataset.items() + item_slices - 1) / item_slices);
   }
-  if (item_slices > 1 || plan.needed > gib) {
-    run.log.info("memory: {}", plan.text);
+  if (item_slices > 1 || cost.host_bytes > gib) {
+    run.log.info("memory: {}", cost.memory);
   } else {
-    run.log.debug("memory: {}", plan.text);
+    run.log.debug("memory: {}", cost.memory);
   }
-  const bool on_gpu = run.device.facts().kind != device::DeviceKind::cpu;
-  const auto needed_by = [on_gpu](const MemoryPlan& of) { return on_gpu ? of.parameters : of.needed; };
-  const double needed = needed_by(plan);
-  const double free = memory_of_parameters(run);
+  const double needed = needed_for_training(cost, run);
+  const double free = memory_for_training(run);
   if (needed <= free) return;
   std::string fits =
       "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
   for (const int s : training::divisors(ranks)) {
-    if (s <= item_slices || needed_by(memory_plan(run, s)) > free) continue;
+    work.item_slices = s;
+    if (s <= item_slices || needed_for_training(kind.cost(run.options.model, work), run) > free) continue;
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
   throw BusyError(format("{} needs {:.0f} MiB{} per rank, but {:.0f} MiB are free; {}",
                          vaecf::to_string(run.options.model.type), needed / mib,
-                         on_gpu ? " of GPU memory" : "", free / mib, fits));
+                         run.device.facts().kind == device::DeviceKind::cpu ? "" : " of GPU memory",
+                         free / mib, fits));
 }
 
 }  // namespace

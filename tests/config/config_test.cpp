@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/keys/key.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 
 #include "config/other_value.hpp"
 #include "config/read_text.hpp"
+#include "support/for_each_kind.hpp"
 #include "support/messages.hpp"
 
 namespace vaecf::config {
@@ -82,14 +84,6 @@ TEST(Config, CheckpointEveryAndAnnealingHaveExactlyOneUnit) {
   EXPECT_EQ(epochs.options.train.annealing.steps, 0);
 }
 
-TEST(Config, KlWeightOfRecVaeIsANumberOrNull) {
-  EXPECT_EQ(read("").options.model.recvae.beta, 0.0);
-  EXPECT_EQ(read("model: {recvae: {beta: 0.3}}").options.model.recvae.beta, 0.3);
-  const Config off = read("model: {recvae: {beta: 0.3}}", {"model.recvae.beta=null"});
-  EXPECT_EQ(off.options.model.recvae.beta, 0.0);
-  expect_in(off.text, {"beta: null"});
-}
-
 TEST(Config, OverridesAreYaml) {
   const Config config =
       read("train: {epochs: 9}\ndata: {source: {validation_path: x}}",
@@ -138,7 +132,6 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
           {"- a\n- b\n",
            "1: not a configuration: must contain keys with values, got [\"a\", \"b\"]; use a YAML file such as "
            "configs/ml1m.yaml"},
-          {"model: {recvae: {beta: 0}}", "1: model.recvae.beta must be null or greater than 0, got \"0\""},
           {"train:\n  batch_size: 0", "2: train.batch_size must be at least 1, got \"0\""},
           {"model: {dropout: 1.0}", "1: model.dropout must be at least 0 and below 1, got \"1.0\""},
           {"data: {prepare: {seed: 4294967296}}",
@@ -162,21 +155,14 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
           {"evaluation: {metrics: [ndcg@10]}\nvalidation:\n  select: recall@5\n",
            "3: validation.select must be last or one of evaluation.metrics (ndcg@10), got recall@5"},
           {"evaluation:\n  metrics: [ndcg@10]\n",
-           "2: validation.select must be last or one of evaluation.metrics (ndcg@10), got ndcg@100"},
-          {"model:\n  ease:\n    relax: [0, 0.4]\n    kept_weight: 2\n",
-           "4: model.ease.kept_weight and model.ease.relax both have values other than 0; set one of them to 0"}})
+           "2: validation.select must be last or one of evaluation.metrics (ndcg@10), got ndcg@100"}})
     EXPECT_EQ(refusal(text), "c.yaml:" + message);
   for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
            {"model: {banana: 1}", "c.yaml:1: model.banana is not a key; keys of model: type, "},
            {"name: x\ntrain: {epochs: 2\n", "c.yaml:"},
            {"train: {patience: 3}\nvalidation: {every: never}", "set validation.every to at least 1"},
            {"train: {patience: 3}\nvalidation: {select: last}", "set it to a metric"},
-           {"validation: {every: 0}", "validation.every must be never or at least 1"},
-           {"model: {ease: {relax: 1.5}}\n", "c.yaml:1: model.ease.relax must be a number"},
-           {"model: {ease: {user_power: 3}}\n", "c.yaml:1: model.ease.user_power must be"},
-           {"model: {recvae: {prior_weights: [0.5, 0.5]}}", "3 numbers greater than 0 with sum 1"},
-           {"model: {recvae: {prior_weights: [0.5, 0.4, 0.2]}}", "3 numbers greater than 0 with sum 1"},
-           {"model: {recvae: {prior_weights: [1.0, 0.0, 0.0]}}", "3 numbers greater than 0 with sum 1"}})
+           {"validation: {every: 0}", "validation.every must be never or at least 1"}})
     expect_in(refusal(text), {part});
   for (const auto& [override, message] : std::vector<std::pair<std::string, std::string>>{
            {"train.epochs=x", "train.epochs must be an integer, got \"x\""},
@@ -353,16 +339,18 @@ TEST(OtherVersions, UnknownKeysOfTheModelAreRefused) {
 }
 
 TEST(OtherVersions, CheckpointsStoreOnlyTheKeysOfTheirModel) {
-  const auto stores = [](const std::string& type, const char* name) {
-    const std::string text = stored_text(format("model: {{type: {}, ease: {{l2: 7}}}}", type));
-    return text.find(format("  {}:", name)) != std::string::npos;
-  };
-  for (const char* const own : {"type", "latent", "hidden"}) EXPECT_TRUE(stores("mult_vae", own)) << own;
-  for (const char* const other : {"ease", "item_knn", "recvae", "elsa", "low_rank"})
-    EXPECT_FALSE(stores("mult_vae", other)) << other;
-  for (const char* const own : {"type", "ease", "l2", "low_rank"}) EXPECT_TRUE(stores("ease", own)) << own;
-  for (const char* const other : {"hidden", "latent", "elsa", "item_knn"})
-    EXPECT_FALSE(stores("ease", other)) << other;
+  testing::for_each_kind([](const models::Kind& kind) {
+    const std::string text = stored_text(format("model: {{type: {}}}", kind.name()));
+    const auto stores = [&](const std::string& name) {
+      return text.find(format("\n  {}:", name)) != std::string::npos;
+    };
+    EXPECT_TRUE(stores("type"));
+    for (const std::string name : {"latent", "hidden", "dropout", "user_features"})
+      EXPECT_EQ(stores(name), kind.uses("model." + name)) << name;
+    EXPECT_EQ(stores("low_rank"), kind.uses("model.low_rank."));
+    for (const models::Kind* other : models::all_kinds())
+      EXPECT_EQ(stores(other->name()), other == &kind && !other->keys().empty()) << other->name();
+  });
   // What is not stored has no effect on the model.
   EXPECT_TRUE(differences(parse_stored(stored_text("{name: a, train: {epochs: 3}}"), "c.h5"),
                           read("{name: a, train: {epochs: 3}}"))

@@ -1,31 +1,14 @@
 #include <vaecf/models/tensors.hpp>
 
 #include "device/cpu/device.hpp"
+#include "run/bad_input_fixture.hpp"
+#include "support/for_each_kind.hpp"
 #include "training/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
 namespace {
 
 using O = config::TrainingConfig;
-
-class BadInput : public TrainTest {
- protected:
-  /// Expects `ranks` ranks to refuse changed options with a message that contains `part`, or to accept them
-  /// if it is empty.
-  void expect_refusal(const std::string& part, const std::function<void(O&)>& change, int ranks = 1) {
-    SCOPED_TRACE(part);
-    O options = options_;
-    change(options);
-    const auto validate = [&] {
-      on_ranks(ranks, [&](const run::Run& run) { run::validate_run(run_of(run, options)); });
-    };
-    if (part.empty()) {
-      EXPECT_NO_THROW(validate());
-    } else {
-      expect_error<InputError>({part}, validate);
-    }
-  }
-};
 
 TEST_F(BadInput, GoodOptionsAreAccepted) {
   expect_refusal("", [](O&) {});
@@ -35,44 +18,65 @@ TEST_F(BadInput, GoodOptionsAreAccepted) {
   EXPECT_TRUE(std::filesystem::is_empty(options_.run_folder()));
 }
 
+struct Gpu : cpu::Device {
+  Gpu(std::int64_t bytes, device::Precision of = device::Precision::fp32)
+      : cpu::Device(1, device::Precision::fp32, true), spare(bytes), precision(of) {}
+  device::DeviceFacts facts() const override {
+    device::DeviceFacts facts = cpu::Device::facts();
+    facts.kind = device::DeviceKind::cuda;
+    facts.precision = precision;
+    return facts;
+  }
+  std::int64_t spare_bytes() const override { return spare; }
+  std::int64_t spare;
+  device::Precision precision;
+};
+
 TEST_F(BadInput, SmallGpuIsRefusedBeforeWork) {
-  struct Gpu : cpu::Device {
-    explicit Gpu(std::int64_t bytes) : cpu::Device(1, device::Precision::fp32, true), spare(bytes) {}
-    device::DeviceFacts facts() const override {
-      device::DeviceFacts facts = cpu::Device::facts();
-      facts.kind = device::DeviceKind::cuda;
-      return facts;
-    }
-    std::int64_t spare_bytes() const override { return spare; }
-    std::int64_t spare;
-  };
-  // Weights, gradient and two moments in fp32.
-  const std::int64_t bytes = 16 * models::parameter_count(models::tensor_specs(options_.model, 60));
   const auto validate = [&](const run::Run& run) { run::validate_run(run); };
-  on_devices(
-      1, [&](int) { return Gpu(bytes); }, validate);
-  expect_error<InputError>({"mult_vae needs 0 MiB of GPU memory per rank, but 0 MiB are free"}, [&] {
-    on_devices(
-        1, [&](int) { return Gpu(bytes - 1); }, validate);
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    options_.model.type = kind.type();
+    const std::int64_t weights = models::parameter_count(kind.tensors(options_.model, 60));
+    const std::int64_t derived = models::parameter_count(kind.derived_tensors(options_.model, 60));
+    for (const auto precision : {device::Precision::fp32, device::Precision::fp16}) {
+      // Weights, gradient and two moments in fp32, and 16-bit copies.
+      const std::int64_t copy = precision == device::Precision::fp16 ? 2 : 0;
+      const std::int64_t bytes = (16 + copy) * weights + (4 + copy) * derived;
+      on_devices(
+          1, [&](int) { return Gpu(bytes, precision); }, validate);
+      expect_error<InputError>({kind.name() + " needs 0 MiB of GPU memory per rank, but 0 MiB are free"},
+                               [&] {
+                                 on_devices(
+                                     1, [&](int) { return Gpu(bytes - 1, precision); }, validate);
+                               });
+    }
   });
+}
+
+TEST_F(BadInput, AutomaticItemSlicesRequireTheMemoryThatTrainingNeeds) {
+  options_.distributed.item_slices = comm::automatic_item_slices;
+  const double bytes =
+      16.0 * static_cast<double>(models::parameter_count(models::tensor_specs(options_.model, 60))) / 0.8;
+  const auto validate_with = [&](double spare) {
+    // 60 items are too few for several item slices.
+    on_devices(
+        2, [&](int) { return Gpu(static_cast<std::int64_t>(spare)); },
+        [&](const run::Run& run) { EXPECT_EQ(run::validate_run(run), 1); });
+  };
+  validate_with(std::ceil(bytes) + 1.0);
+  expect_error<InputError>({"distributed.item_slices: auto: the model needs 0.0 GiB on one rank"},
+                           [&] { validate_with(std::floor(bytes) - 1.0); });
 }
 
 TEST_F(BadInput, InconsistentOptionsThrow) {
   const std::string nobody = make("nobody.h5", {.users = 0});
   const auto few_shards = [](int shards) { return [shards](O& o) { o.data.virtual_shards = shards; }; };
-  const auto neighbors = [](int count) { return [count](O& o) { o.model.ease.neighbors = count; }; };
   expect_refusal("train.last_batch: drop",
                  [](O& o) { o.train.last_batch = config::LastBatch::drop, o.train.batch_size = 204; });
   expect_refusal("none.h5", [](O& o) { o.data.file = "none.h5"; });
   expect_refusal("nothing to train on", [&](O& o) { o.data.file = nobody; });
   expect_refusal("the number of workers must be at most data.virtual_shards (3), got 4", few_shards(3), 4);
   expect_refusal("", few_shards(4), 4);
-  expect_refusal("", neighbors(59));
-  expect_refusal("model.ease.neighbors: must be below the number of items", neighbors(60));
-  expect_refusal("mult_vae and mult_dae only, but model.type is recvae", [](O& o) {
-    o.distributed.strategy = comm::StrategyKind::parameter_server;
-    o.model = {ModelType::recvae, {8}, 4, 0.5};
-  });
   const auto servers = [](int count, auto optimizer) {
     return [=](O& o) {
       o.distributed.strategy = comm::StrategyKind::parameter_server;
@@ -87,26 +91,16 @@ TEST_F(BadInput, InconsistentOptionsThrow) {
                  servers(3, replicated), 3);
   expect_refusal("distributed.optimizer_state: sharded requires distributed.strategy: allreduce",
                  servers(1, sharded), 2);
-  options_.model = {ModelType::recvae, {}};
-  expect_refusal("recvae has one width", [](O&) {});
-  on_ranks(2, [&](const run::Run& run) { run::validate_run(run, false); });
 }
 
-TEST_F(BadInput, AutoencoderWithOutputsBelowOneOnADatasetWithWeightsThrows) {
-  const std::string weighted = make("weighted.h5", {.weighted = true});
-  const auto change = [&](device::Loss loss, const std::string& file) {
-    return [=](O& o) {
-      o.data.file = file;
-      o.model = {ModelType::autoencoder, {8}, 4};
-      o.model.autoencoder.loss = loss;
-    };
-  };
-  for (const int ranks : {1, 3}) {
-    expect_refusal("predicts probabilities between 0 and 1, but " + weighted + " has interaction weights",
-                   change(device::Loss::squared, weighted), ranks);
-    expect_refusal("", change(device::Loss::multinomial, weighted), ranks);
-    expect_refusal("", change(device::Loss::squared, options_.data.file), ranks);
-  }
+TEST_F(BadInput, ServersTrainOnlySomeModels) {
+  testing::for_each_kind([&](const models::Kind& kind) {
+    if (kind.trained() != nullptr && kind.trained()->has_parameter_server()) return;
+    expect_refusal("mult_vae and mult_dae only, but model.type is " + kind.name(), [&](O& o) {
+      o.distributed.strategy = comm::StrategyKind::parameter_server;
+      o.model.type = kind.type();
+    });
+  });
 }
 
 TEST_F(BadInput, DifferentConfigurationsOfRanksThrow) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vaecf::training {
@@ -20,6 +21,12 @@ ItemSliceProblem mult_vae(std::int64_t items, std::int64_t users, int ranks) {
   problem.middle_parameters = 361600.0;
   problem.input_width = problem.output_width = 600.0;
   return problem;
+}
+
+/// Returns the choice without a limit of memory.
+std::pair<int, std::string> choose(const ItemSliceProblem& problem) {
+  return plan_item_slices(
+      problem, [](int) { return 0.0; }, 1.0);
 }
 
 // Computed by hand from the formulas, in megabytes: 16 H b (S - 1) / S, 8 b (S - 1), 8 M (R - 1) / R and
@@ -77,7 +84,7 @@ TEST(SlicePlan, OneRankSendsNothing) {
 
 TEST(SlicePlan, ChoosesSlicesOfAThousandItemsForSmallBatchesAndLargeCatalogs) {
   const auto expect_item_slices = [](std::int64_t items, std::int64_t users, int ranks, int item_slices) {
-    EXPECT_EQ(plan_item_slices(mult_vae(items, users, ranks)).first, item_slices) << items << " " << users;
+    EXPECT_EQ(choose(mult_vae(items, users, ranks)).first, item_slices) << items << " " << users;
   };
   expect_item_slices(20108, 500, 1, 1);
   expect_item_slices(20108, 500, 8, 8);
@@ -85,22 +92,25 @@ TEST(SlicePlan, ChoosesSlicesOfAThousandItemsForSmallBatchesAndLargeCatalogs) {
   expect_item_slices(20108, 1000000, 8, 1);
   expect_item_slices(2100, 10, 8, 2);
   expect_item_slices(900, 10, 8, 1);
-  EXPECT_NE(plan_item_slices(mult_vae(20108, 500, 8)).second.find("171.6 MB with 1"), std::string::npos);
+  EXPECT_NE(choose(mult_vae(20108, 500, 8)).second.find("171.6 MB with 1"), std::string::npos);
 }
 
 TEST(SlicePlan, KeepsWithinMemory) {
-  ItemSliceProblem problem = mult_vae(2500000, 1000000, 8);
-  problem.memory_bytes = 16e9;  // 48 GB of parameters: 6 GB on each of 8, 12 GB on each of 4
-  EXPECT_EQ(plan_item_slices(problem).first, 4);
-  problem.memory_bytes = 4e9;
-  EXPECT_THROW(plan_item_slices(problem), InputError);
+  const auto choose_within = [](double memory) {
+    return plan_item_slices(
+        mult_vae(2500000, 1000000, 8), [](int item_slices) { return 48e9 / item_slices; }, memory);
+  };
+  EXPECT_EQ(choose_within(16e9).first, 4) << "12 GB of at most 12.8 GB";
+  EXPECT_EQ(choose_within(14.9e9).first, 8);
+  EXPECT_THROW(choose_within(4e9), InputError);
+  EXPECT_THROW(choose_within(0.0), InputError);
 }
 
 TEST(SlicePlan, PrefersGroupsWithinAHost) {
   ItemSliceProblem problem = mult_vae(20108, 24576, 64);
   problem.ranks_per_host = 8;
   problem.memory_rate_ratio_within = 8.0;
-  EXPECT_EQ(plan_item_slices(problem).first, 8);
+  EXPECT_EQ(choose(problem).first, 8);
 }
 
 TEST(SlicePlan, Divisors) {

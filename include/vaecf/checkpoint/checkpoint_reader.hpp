@@ -5,7 +5,6 @@
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/models/weight_reader.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <algorithm>
@@ -17,12 +16,10 @@
 
 namespace vaecf::checkpoint {
 
-/// The least number of rows per block: an output table is stored by items, and slow to read row by row.
-inline constexpr std::int64_t min_block_rows = 8;
 /// Returns the number of rows per block in which tensors are sent to the other ranks: about 4 MiB.
 inline std::int64_t block_rows(const device::TensorSpec& spec) {
   constexpr std::int64_t block_elements = 1 << 20;
-  return std::max<std::int64_t>(min_block_rows,
+  return std::max<std::int64_t>(models::min_block_rows,
                                 block_elements / std::max<std::int64_t>(1, spec.logical_columns()));
 }
 

@@ -1,17 +1,17 @@
 #pragma once
 
+#include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/model_export.hpp>
+#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kinds.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/reasons.hpp>
-#include <vaecf/models/search.hpp>
 #include <vaecf/models/tensors.hpp>
 #include <vaecf/models/trainable_model.hpp>
-#include <vaecf/models/weight_reader.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -36,6 +36,37 @@ class TrainedKind;
 struct LoadedModel {
   std::unique_ptr<Scorer> scorer;
   std::unique_ptr<Reasons> reasons;
+};
+
+/// A run, as far as what a model takes depends on it.
+struct Workload {
+  const Context& context;
+  InputDims inputs;  ///< of all item slices
+  std::int64_t train_users = 0;
+  std::int64_t train_entries = 0;
+  std::int64_t feature_entries = 0;  ///< of the features of all items
+  bool weighted = false;             ///< interactions have weights
+  /// Reads the train users, which is done only if it depends on them whether the memory suffices. Empty:
+  /// host_bytes are an upper bound.
+  std::function<Interactions()> read_train = {};
+  // Of training by steps:
+  std::int64_t batch_users = 0;  ///< users of all ranks in a step
+  comm::DistributedOptions distributed = {};
+  int item_slices = 1;
+};
+
+/// What a model takes while it is trained or solved.
+struct Cost {
+  std::int64_t parameters = 0;    ///< weights and biases of the whole model, at most
+  double host_bytes = 0.0;        ///< memory of each rank on its host
+  double device_bytes = 0.0;      ///< memory of each rank on its GPU; 0: the host computes what does not fit
+  double checkpoint_bytes = 0.0;  ///< at most
+  /// Floating-point operations: of a solution, on all ranks (0: few), or of training in dense layers, per
+  /// user and step, on average over the steps of an epoch.
+  double operations = 0.0;
+  double operations_once = 0.0;  ///< floating-point operations on all ranks for all solutions of a search
+  double solution_bytes = 0.0;   ///< of host_bytes, those of the solution alone; 0: little
+  std::string memory = {};       ///< host_bytes and what they are for, as one line
 };
 
 /// Everything that the program may ask about a model. There is one object for each model, in its folder.
@@ -72,7 +103,7 @@ class Kind {
   virtual std::vector<std::string_view> experimental_keys() const { return {}; }
   /// Returns whether the model uses one of shared_keys().
   bool uses(std::string_view shared_key) const;
-  /// Returns the keys of the model's section that have no effect with the other values of `options`.
+  /// Returns the keys that the model uses, but which have no effect with the other values of `options`.
   virtual std::vector<std::string> without_effect(const ModelOptions& /*options*/) const { return {}; }
   /// Replaces values that stand for others, where `is_set` tells which keys the configuration sets. Throws
   /// KeyError if values contradict each other.
@@ -80,10 +111,14 @@ class Kind {
   /// Throws InputError if a model with `options` is not possible with `dataset`.
   virtual void validate(const ModelOptions& /*options*/, const io::DatasetFile& /*dataset*/) const {}
 
+  // A run.
+
+  /// Returns what a model with `options` takes. The result differs between ranks only with the free memory of
+  /// their hosts. Throws InputError if `options` are not valid for the model.
+  virtual Cost cost(const ModelOptions& options, const Workload& work) const = 0;
+
   // A checkpoint.
 
-  /// Returns the bytes of a checkpoint of a model of `dataset`, at most.
-  virtual double checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const = 0;
   /// Reads a model for batches of up to `max_users` users, with its reasons if `explains` is set; then the
   /// device must compute in fp32. Collective. Throws InputError on all ranks if the checkpoint does not match
   /// `options`.
@@ -105,15 +140,6 @@ class Kind {
   std::string_view help_;
 };
 
-/// What a solution takes on any number of ranks.
-struct SolutionCost {
-  std::int64_t weights = 0;  ///< number of weights, at most
-  double checkpoint_bytes = 0.0;
-  double operations = 0.0;       ///< floating-point operations on all ranks; 0: few
-  double rank_bytes = 0.0;       ///< memory of each rank for the solution alone; 0: little
-  double operations_once = 0.0;  ///< floating-point operations on all ranks for all solutions of a search
-};
-
 /// A model that is solved at once: weights between items.
 class SolvedKind : public Kind {
  public:
@@ -127,14 +153,6 @@ class SolvedKind : public Kind {
   /// has one solution.
   virtual std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose,
                                          bool compares) const = 0;
-  virtual SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const = 0;
-  double checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const final {
-    return cost(options, dataset).checkpoint_bytes;
-  }
-  /// Returns the bytes of memory that all ranks of a host take while the model is solved and evaluated. Reads
-  /// the train users only if it depends on them whether the memory suffices.
-  virtual double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
-                            const Context& context) const = 0;
   /// Returns whether evaluation.baselines: auto includes the model, unless it costs too much.
   virtual bool is_usual_baseline() const { return false; }
   /// Returns what to set if the memory does not suffice.
@@ -172,19 +190,21 @@ class TrainedKind : public Kind {
   virtual std::vector<int> passes(const ModelOptions& /*options*/) const { return {0}; }
   /// Returns the names of the parameter groups if there are several.
   virtual std::vector<std::string> parameter_groups() const { return {}; }
-  /// Returns the number of floating-point operations in dense layers per user and step, on average over the
-  /// steps of an epoch: by default, for each weight, 2 in the forward and 4 in the backward pass.
+  /// Returns the tensors of weights that are stored besides tensors(), from which they follow.
+  virtual std::vector<device::TensorSpec> derived_tensors(const ModelOptions& /*options*/,
+                                                          InputDims /*inputs*/) const {
+    return {};
+  }
+  /// Returns Cost::operations of a model with `tensors`: by default, for each weight, 2 in the forward and 4
+  /// in the backward pass.
   virtual double operations(const ModelOptions& options,
                             const std::vector<device::TensorSpec>& tensors) const;
-  /// Returns the bytes of weights and two moments.
-  double checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const override;
+  Cost cost(const ModelOptions& options, const Workload& work) const final;
   virtual KlTerm kl_term() const { return KlTerm::none; }
   /// Returns the constant weight of the KL term of_model; 0: it differs between users.
   virtual double kl_weight(const ModelOptions& /*options*/) const { return 0.0; }
   /// Returns whether a parameter server can train the model.
   virtual bool has_parameter_server() const { return false; }
-  /// Returns whether a step computes the scores of all items, for which a CPU takes memory.
-  virtual bool computes_scores() const { return true; }
   /// Makes the reasons of `model`, whose weights are those of the checkpoint.
   virtual std::unique_ptr<Reasons> reasons(TrainableModel& model, WeightReader& reader,
                                            const Context& context) const = 0;

@@ -11,6 +11,10 @@
 #include <span>
 #include <vector>
 
+namespace vaecf::io {
+class CheckpointFile;
+}
+
 namespace vaecf::models {
 
 /// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
@@ -105,6 +109,22 @@ class Model : public Scorer {
   virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
   /// Must be called after the last write_rows() and before the model is used.
   virtual void finish_writing() = 0;
+};
+
+/// The least number of rows in which a tensor is read and written: an output table is stored by items, and
+/// slow to read row by row.
+inline constexpr std::int64_t min_block_rows = 8;
+
+/// Reads the weights of a checkpoint on rank 0, for all ranks. All ranks must call the functions in the same
+/// order. Errors are InputErrors, thrown on all ranks.
+class WeightReader {
+ public:
+  virtual ~WeightReader() = default;
+  /// Calls `read` with the file on rank 0 only. Collective.
+  virtual void read_file(const std::function<void(const io::CheckpointFile&)>& read) = 0;
+  /// Reads the weights of a model, in blocks of rows. Throws InputError if tensors are missing or have other
+  /// shapes than those of the model. Collective.
+  virtual void load_weights(Model& model) = 0;
 };
 
 }  // namespace vaecf::models

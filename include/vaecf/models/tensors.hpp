@@ -44,8 +44,13 @@ std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputD
 /// Layouts without item slices do not change.
 device::ParameterLayout align_item_slices(device::ParameterLayout layout, std::int64_t multiple);
 
+/// Returns whether item slices divide a tensor of a model of `items` items: a table of items or their biases.
+bool is_divided(const device::TensorSpec& tensor, std::int64_t items);
 /// Returns the number of weights and biases of the whole model.
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
+/// Returns the number of weights and biases on a rank of one of `item_slices` item slices of `items` items.
+double parameters_of_rank(const std::vector<device::TensorSpec>& tensors, std::int64_t items,
+                          int item_slices);
 /// Returns the number of weights in dense layers of the whole model. Input tables are excluded, because their
 /// layer is a gather.
 std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,6 @@ struct ItemSliceProblem {
   bool half_gathers = false;       ///< the device gathers activations in 16 bits: a GPU in bf16 or fp16
   double memory_rate_ratio_within = 5.0;    ///< bytes of memory traffic in the time of one byte within a host
   double memory_rate_ratio_between = 60.0;  ///< bytes of memory traffic in that of one between hosts
-  double memory_bytes = 0.0;  ///< available to a rank for parameters, gradient and moments; 0: unknown
 };
 
 /// Returns the sizes that determine the traffic of a step of a model with the tensors `tensors` on the ranks
@@ -48,13 +48,11 @@ inline ItemSliceProblem item_slice_problem(const config::TrainingConfig& options
       (device.precision == device::Precision::bf16 || device.precision == device::Precision::fp16);
   for (const device::TensorSpec& tensor : tensors) {
     const auto count = static_cast<double>(tensor.logical_rows() * tensor.logical_columns());
-    const bool input = tensor.kind == TensorKind::input_table && tensor.logical_rows() == items &&
-                       !tensor.name.ends_with("/feature_weight");
-    const bool output = tensor.kind == TensorKind::output_table;
-    if (input) problem.input_width = static_cast<double>(tensor.columns);
-    if (output) problem.output_width = static_cast<double>(tensor.rows);
-    (input || output || tensor.kind == TensorKind::output_bias ? problem.table_parameters
-                                                               : problem.middle_parameters) += count;
+    const bool divided = models::is_divided(tensor, items);
+    if (divided && tensor.kind == TensorKind::input_table)
+      problem.input_width = static_cast<double>(tensor.columns);
+    if (tensor.kind == TensorKind::output_table) problem.output_width = static_cast<double>(tensor.rows);
+    (divided ? problem.table_parameters : problem.middle_parameters) += count;
   }
   return problem;
 }
@@ -94,11 +92,6 @@ inline ItemSliceTraffic item_slice_traffic(const ItemSliceProblem& problem, int 
                     model_parallel_groups};
 }
 
-/// Returns the bytes of weights, gradient and two moments that a rank stores.
-inline double item_slice_memory(const ItemSliceProblem& problem, int item_slices) {
-  return 4.0 * sizeof(float) * (problem.table_parameters / item_slices + problem.middle_parameters);
-}
-
 /// Returns the estimated time of communication and update per step, in bytes of memory traffic. An update
 /// reads and writes weights, two moments and the gradient: 32 bytes per parameter.
 inline double item_slice_cost(const ItemSliceProblem& problem, int item_slices) {
@@ -121,21 +114,22 @@ inline std::vector<int> divisors(int ranks) {
 
 /// Chooses the number of item slices: of the divisors of the number of ranks that leave at least 1,024 items
 /// per item slice and fit into 80 % of the memory, the one with the least cost; the smallest of those within
-/// 10 % of it. Returns it and the reason, for the log. Throws InputError if nothing fits.
-inline std::pair<int, std::string> plan_item_slices(const ItemSliceProblem& problem) {
+/// 10 % of it. `needed` returns the bytes that a rank needs with a number of item slices, and `memory` are
+/// those that it has. Returns the number and the reason, for the log. Throws InputError if nothing fits.
+inline std::pair<int, std::string> plan_item_slices(const ItemSliceProblem& problem,
+                                                    const std::function<double(int item_slices)>& needed,
+                                                    double memory) {
   constexpr std::int64_t min_items = 1024;
   constexpr double gib = 1073741824.0;
   std::vector<int> candidates;
   for (const int s : divisors(problem.ranks)) {
-    const bool fits =
-        problem.memory_bytes <= 0.0 || item_slice_memory(problem, s) <= 0.8 * problem.memory_bytes;
+    const bool fits = needed(s) <= 0.8 * memory;
     if ((s == 1 || problem.items / s >= min_items) && fits) candidates.push_back(s);
   }
   if (candidates.empty()) {
     throw InputError(vaecf::format(
-        "distributed.item_slices: auto: weights, gradient and moments need {:.1f} GiB on one rank and {:.1f} GiB on each of {} item slices, but a rank has {:.1f} GiB; start more ranks",
-        item_slice_memory(problem, 1) / gib, item_slice_memory(problem, problem.ranks) / gib, problem.ranks,
-        problem.memory_bytes / gib));
+        "distributed.item_slices: auto: the model needs {:.1f} GiB on one rank and {:.1f} GiB on each of {} item slices, but a rank has {:.1f} GiB; start more ranks",
+        needed(1) / gib, needed(problem.ranks) / gib, problem.ranks, memory / gib));
   }
   double least = item_slice_cost(problem, candidates.front());
   for (const int s : candidates) least = std::min(least, item_slice_cost(problem, s));

@@ -39,10 +39,9 @@ int count_item_slices(const config::Config& config, const io::CheckpointFile& ch
   if (config.options.distributed.item_slices == 1) return 1;
   session.device = device::make_device(backend_options_for_rank(config, session.hosts()));
   const Context context{session.hosts(), *session.device, session.console.log, *session.console.progress};
-  return run::choose_item_slices(config.options,
-                                 {checkpoint.attribute<std::int64_t>("items"),
-                                  optional_attribute<std::int64_t>(checkpoint, "user_features")},
-                                 context);
+  const models::InputDims inputs{checkpoint.attribute<std::int64_t>("items"),
+                                 optional_attribute<std::int64_t>(checkpoint, "user_features")};
+  return run::choose_item_slices(config.options, {.context = context, .inputs = inputs});
 }
 
 ExitCode run_recommend(const CommandLine& line, const RecommendArguments& arguments) {

@@ -72,7 +72,13 @@ class EaseKind final : public SolvedKind {
  public:
   EaseKind() : SolvedKind(ModelType::ease, "EASE", "weights between items, the inverse of one matrix") {}
 
+  std::vector<std::string_view> used_keys() const override { return {low_rank_keys}; }
+
   std::vector<std::string_view> experimental_keys() const override { return {"model.ease.kept_weight"}; }
+
+  std::vector<std::string> without_effect(const ModelOptions& options) const override {
+    return low_rank_without_effect(options.low_rank);
+  }
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
@@ -149,23 +155,15 @@ class EaseKind final : public SolvedKind {
                          options.low_rank, single);
   }
 
-  SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {
-    return low_rank_cost(ease_cost(dataset.items(), options.ease.neighbors), is_dense(options),
-                         options.low_rank, dataset);
-  }
-
-  double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
-                    const Context& context) const override {
-    const comm::Communicator& ranks = context.communicator;
-    const auto items = static_cast<double>(dataset.items());
-    const double interactions = interaction_bytes(dataset, has_value(options.ease.feature_weight));
+  Cost cost(const ModelOptions& options, const Workload& work) const override {
+    const comm::Communicator& ranks = work.context.communicator;
+    Cost cost = ease_cost(work.inputs.items, options.ease.neighbors);
     // Besides the inverse of all ranks, each has its part of it.
     const double parts = ranks.size() == 1 ? 1.0 : 1.0 + 1.0 / ranks.size();
-    const std::int64_t sparse = ease_cost(dataset.items(), options.ease.neighbors).weights;
-    const double weights =
-        is_dense(options) ? 4.0 * items * items * parts : sparse_weight_bytes(dataset.items(), sparse, ranks);
-    return ranks.local_size() *
-           (interactions + low_rank_bytes(weights, is_dense(options), options.low_rank, dataset, ranks));
+    cost.host_bytes = is_dense(options) ? cost.solution_bytes * parts
+                                        : sparse_weight_bytes(work.inputs.items, cost.parameters, ranks);
+    cost = with_low_rank_cost(cost, is_dense(options), options.low_rank, work);
+    return with_interactions(cost, has_value(options.ease.feature_weight), work);
   }
 
   bool is_usual_baseline() const override { return true; }
@@ -193,21 +191,21 @@ class EaseKind final : public SolvedKind {
 
 }  // namespace
 
-SolutionCost ease_cost(std::int64_t items, std::int64_t neighbors) {
+Cost ease_cost(std::int64_t items, std::int64_t neighbors) {
   const auto n = static_cast<double>(items);
   if (neighbors == 0) {
-    return {.weights = items * items,
+    return {.parameters = items * items,
             .checkpoint_bytes = 4.0 * n * n,
             .operations = 2.0 * n * n * n,
-            .rank_bytes = 4.0 * n * n};
+            .solution_bytes = 4.0 * n * n};
   }
   // The factorization, and the counts for each element, which take as long as 500 operations.
   const auto k = static_cast<double>(neighbors);
   const std::int64_t weights = items * std::min(items, neighbors);
-  return {.weights = weights,
+  return {.parameters = weights,
           .checkpoint_bytes = sparse_checkpoint_bytes(items, weights),
           .operations = n * k * k * (k / 3.0 + 500.0),
-          .rank_bytes = 16.0 * n * k};
+          .solution_bytes = 16.0 * n * k};
 }
 
 const Kind& ease_kind() {

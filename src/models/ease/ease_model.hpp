@@ -2,7 +2,6 @@
 
 #include <vaecf/context/context.hpp>
 #include <vaecf/math/linear_models.hpp>
-#include <vaecf/models/interactions.hpp>
 #include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 
@@ -75,8 +74,9 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
 std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
                                                const Context& context, int threads);
 
-/// Returns the cost of one solution for `items` items with `neighbors` neighbors each; 0: all items.
-SolutionCost ease_cost(std::int64_t items, std::int64_t neighbors);
+/// Returns what one solution for `items` items with `neighbors` neighbors each (0: all items) takes, except
+/// for host_bytes.
+Cost ease_cost(std::int64_t items, std::int64_t neighbors);
 
 /// Throws the error that the matrix of EASE with `l2` is not positive definite. Must be called on all ranks.
 [[noreturn]] void throw_indefinite(double l2);

@@ -2,8 +2,6 @@
 
 #include <vaecf/math/random.hpp>
 
-#include <array>
-
 #include "models/initial_weights.hpp"
 
 namespace vaecf::models {
@@ -14,16 +12,19 @@ std::vector<device::TensorSpec> elsa_tensors(const ModelOptions& options, InputD
            inputs.item_slice()}};
 }
 
+std::vector<device::TensorSpec> elsa_normalized_tensors(const ModelOptions& options, InputDims inputs) {
+  const std::int64_t items = inputs.item_slice() ? inputs.item_slice()->count() : inputs.items;
+  return {{"items/table", options.elsa.factors, items, device::TensorKind::item_table, false,
+           inputs.item_slice()},
+          {"items/bias", 1, items, device::TensorKind::output_bias, false, inputs.item_slice()}};
+}
+
 Elsa::Elsa(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
            std::int64_t size_multiple)
     : TrainableModel(device, inputs, device.plan_parameters(elsa_tensors(options, inputs)), max_rows,
                      size_multiple) {
   const std::int64_t factors = options.elsa.factors;
-  const std::int64_t items = inputs.model_parallel->item_slice(inputs.items).count();
-  const auto tables = std::to_array<device::TensorSpec>(
-      {{"items/table", factors, items, device::TensorKind::item_table, false, inputs.item_slice()},
-       {"items/bias", 1, items, device::TensorKind::output_bias, false, inputs.item_slice()}});
-  normalized_ = device.make_parameters(device.plan_parameters(tables), 0);
+  normalized_ = device.make_parameters(device.plan_parameters(elsa_normalized_tensors(options, inputs)), 0);
   hidden_ = make_activations(factors);
   d_hidden_ = make_activations(factors);
   gram_ = device.make_matrix(factors, factors);

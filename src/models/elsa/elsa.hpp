@@ -12,6 +12,9 @@ namespace vaecf::models {
 /// Returns the only tensor W (I, r) of ELSA.
 std::vector<device::TensorSpec> elsa_tensors(const ModelOptions& options, InputDims inputs);
 
+/// Returns the tensors that forward() computes of W: A, and biases of 0.
+std::vector<device::TensorSpec> elsa_normalized_tensors(const ModelOptions& options, InputDims inputs);
+
 /// Overwrites the weights (I, r) of ELSA with Xavier-uniform values; see initialize().
 void initialize_elsa(Model& model, std::uint64_t seed);
 

@@ -88,7 +88,10 @@ class ElsaKind final : public TrainedKind {
     return std::make_unique<Elsa>(options, inputs, device, max_users, size_multiple);
   }
 
-  bool computes_scores() const override { return false; }
+  std::vector<device::TensorSpec> derived_tensors(const ModelOptions& options,
+                                                  InputDims inputs) const override {
+    return elsa_normalized_tensors(options, inputs);
+  }
 
   std::unique_ptr<Reasons> reasons(TrainableModel& model, WeightReader& reader,
                                    const Context& context) const override {

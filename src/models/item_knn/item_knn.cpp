@@ -39,6 +39,12 @@ class ItemKnnKind final : public SolvedKind {
       : SolvedKind(ModelType::item_knn, "item-kNN",
                    "weights between items, the similarities of nearest neighbors") {}
 
+  std::vector<std::string_view> used_keys() const override { return {low_rank_keys}; }
+
+  std::vector<std::string> without_effect(const ModelOptions& options) const override {
+    return low_rank_without_effect(options.low_rank);
+  }
+
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
     return section(
@@ -70,26 +76,26 @@ class ItemKnnKind final : public SolvedKind {
                          options.low_rank, purpose == Purpose::baseline && !compares);
   }
 
-  SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {
-    const std::int64_t weights = most_weights(options, dataset);
-    return low_rank_cost(
-        {.weights = weights, .checkpoint_bytes = sparse_checkpoint_bytes(dataset.items(), weights)}, false,
-        options.low_rank, dataset);
-  }
-
-  double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
-                    const Context& context) const override {
-    const comm::Communicator& ranks = context.communicator;
-    const auto bytes = [&](std::int64_t weights) {
-      const double sparse = sparse_weight_bytes(dataset.items(), weights, ranks);
-      return ranks.local_size() * (interaction_bytes(dataset, false) +
-                                   low_rank_bytes(sparse, false, options.low_rank, dataset, ranks));
+  Cost cost(const ModelOptions& options, const Workload& work) const override {
+    const std::int64_t items = work.inputs.items;
+    const std::int64_t neighbors = options.item_knn.neighbors;
+    const comm::Communicator& ranks = work.context.communicator;
+    const auto with_weights = [&](std::int64_t weights) {
+      Cost cost;
+      cost.parameters = weights;
+      cost.host_bytes = sparse_weight_bytes(items, weights, ranks);
+      cost.checkpoint_bytes = sparse_checkpoint_bytes(items, weights);
+      return with_interactions(with_low_rank_cost(cost, false, options.low_rank, work), false, work);
     };
-    const double at_most = bytes(most_weights(options, dataset));
-    if (missing_memory(at_most) == 0.0) return at_most;
+    Cost cost = with_weights(items * (neighbors > 0 ? std::min(items, neighbors) : items));
+    if (!work.read_train || missing_memory(cost.host_bytes * ranks.local_size()) == 0.0) return cost;
     // Few pairs of items have a user in common. They are counted only if it matters.
-    return bytes(item_knn_entries(read_interactions(context, dataset), options.item_knn.neighbors,
-                                  item_model_threads(context)));
+    const std::int64_t entries =
+        item_knn_entries(work.read_train(), neighbors, item_model_threads(work.context));
+    const Cost counted = with_weights(entries);
+    cost.host_bytes = counted.host_bytes;
+    cost.memory = counted.memory;
+    return cost;
   }
 
   bool is_usual_baseline() const override { return true; }
@@ -98,12 +104,6 @@ class ItemKnnKind final : public SolvedKind {
 
   std::string title(const io::Attributes& attributes) const override {
     return name() + low_rank_title(attributes);
-  }
-
- private:
-  static std::int64_t most_weights(const ModelOptions& options, const io::DatasetFile& dataset) {
-    const std::int64_t neighbors = options.item_knn.neighbors;
-    return dataset.items() * (neighbors > 0 ? std::min(dataset.items(), neighbors) : dataset.items());
   }
 };
 

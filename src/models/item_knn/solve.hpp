@@ -2,7 +2,7 @@
 
 #include <vaecf/context/context.hpp>
 #include <vaecf/math/linear_models.hpp>
-#include <vaecf/models/interactions.hpp>
+#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kinds.hpp>
 
 #include <cstdint>

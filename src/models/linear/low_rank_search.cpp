@@ -259,43 +259,39 @@ std::unique_ptr<Search> with_low_rank(std::unique_ptr<Search> search, bool dense
   return std::make_unique<LowRankSearch>(std::move(search), dense, options, std::move(terms));
 }
 
-SolutionCost low_rank_cost(SolutionCost cost, bool dense, const LowRankOptions& options,
-                           const io::DatasetFile& dataset) {
+Cost with_low_rank_cost(Cost cost, bool dense, const LowRankOptions& options, const Workload& work) {
   if (!options.enabled()) return cost;
-  const auto items = static_cast<double>(dataset.items());
-  const std::int64_t most = std::min(options.most_factors(), dataset.items());
+  const std::int64_t count = work.inputs.items;
+  const auto items = static_cast<double>(count);
+  const std::int64_t most = std::min(options.most_factors(), count);
   const bool folds = !dense && options.keep > 0;
   const double terms = folds ? static_cast<double>(options.power.size() * options.weight.size()) : 1.0;
   for (const std::int64_t of_list : options.factors) {
-    const auto factors = static_cast<double>(std::min(of_list, dataset.items()));
-    cost.operations_once += low_rank_basis_operations(items, static_cast<double>(dataset.entries("train")),
-                                                      factors, static_cast<double>(options.iterations));
+    const auto factors = static_cast<double>(std::min(of_list, count));
+    cost.operations_once += low_rank_basis_operations(items, static_cast<double>(work.train_entries), factors,
+                                                      static_cast<double>(options.iterations));
     if (dense || folds) cost.operations_once += terms * 2.0 * items * items * factors;
   }
-  if (dense) return cost;
-  if (!folds) {
-    cost.weights += dataset.items() * most;
+  if (folds) {
+    cost.parameters = count * std::min(options.keep, count);
+    cost.checkpoint_bytes = sparse_checkpoint_bytes(count, cost.parameters);
+    cost.host_bytes += sparse_weight_bytes(count, cost.parameters, work.context.communicator);
+  } else if (!dense) {
+    cost.parameters += count * most;
     cost.checkpoint_bytes += 4.0 * items * (static_cast<double>(most) + 2.0);
-    return cost;
   }
-  cost.weights = dataset.items() * std::min(options.keep, dataset.items());
-  cost.checkpoint_bytes = sparse_checkpoint_bytes(dataset.items(), cost.weights);
+  const auto width = static_cast<double>(LowRankBasis::rounded_up(most));
+  const double basis = 4.0 * items * width;
+  const double made = basis + 4.0 * static_cast<double>(work.train_users) * width + 3.0 * 8.0 * width * width;
+  cost.host_bytes =
+      options.factors.size() > 1 ? made + cost.host_bytes : std::max(made, basis + cost.host_bytes);
   return cost;
 }
 
-double low_rank_bytes(double bytes, bool dense, const LowRankOptions& options, const io::DatasetFile& dataset,
-                      const comm::Communicator& ranks) {
-  if (!options.enabled()) return bytes;
-  const auto items = static_cast<double>(dataset.items());
-  const auto factors =
-      static_cast<double>(LowRankBasis::rounded_up(std::min(options.most_factors(), dataset.items())));
-  const double basis = 4.0 * items * factors;
-  const double made =
-      basis + 4.0 * static_cast<double>(dataset.rows("train")) * factors + 3.0 * 8.0 * factors * factors;
-  if (!dense && options.keep > 0)
-    bytes += sparse_weight_bytes(dataset.items(), dataset.items() * std::min(options.keep, dataset.items()),
-                                 ranks);
-  return options.factors.size() > 1 ? made + bytes : std::max(made, basis + bytes);
+std::vector<std::string> low_rank_without_effect(const LowRankOptions& options) {
+  if (options.enabled()) return {};
+  return {"model.low_rank.weight", "model.low_rank.power", "model.low_rank.iterations",
+          "model.low_rank.keep"};
 }
 
 }  // namespace vaecf::models

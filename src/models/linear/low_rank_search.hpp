@@ -1,9 +1,12 @@
 #pragma once
 
+#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
-#include <vaecf/models/search.hpp>
 
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace vaecf::models {
 
@@ -16,13 +19,14 @@ namespace vaecf::models {
 std::unique_ptr<Search> with_low_rank(std::unique_ptr<Search> search, bool dense,
                                       const LowRankOptions& options, bool single);
 
-/// Adds the cost of the term to that of a model whose weights are dense or not.
-SolutionCost low_rank_cost(SolutionCost cost, bool dense, const LowRankOptions& options,
-                           const io::DatasetFile& dataset);
+/// Adds the cost of the term to that of a model whose weights are dense or not, without the train users. The
+/// first basis is made before the model is solved, others after it.
+Cost with_low_rank_cost(Cost cost, bool dense, const LowRankOptions& options, const Workload& work);
 
-/// Returns the bytes of a rank for the weights of a model, which are dense or not and take `bytes` without
-/// the term. The first basis is made before the model is solved, others after it.
-double low_rank_bytes(double bytes, bool dense, const LowRankOptions& options, const io::DatasetFile& dataset,
-                      const comm::Communicator& ranks);
+/// The keys of the term, which are among shared_keys().
+inline constexpr std::string_view low_rank_keys = "model.low_rank.";
+
+/// Returns the keys of the term that have no effect with the others.
+std::vector<std::string> low_rank_without_effect(const LowRankOptions& options);
 
 }  // namespace vaecf::models

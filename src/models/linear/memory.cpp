@@ -1,14 +1,18 @@
 #include "models/linear/memory.hpp"
 
+#include <vaecf/base/text.hpp>
+
 #include <algorithm>
 
 #include "models/linear/sparse_weights.hpp"
 
 namespace vaecf::models {
 
-double interaction_bytes(const io::DatasetFile& dataset, bool features) {
-  return (features ? 24.0 : 16.0) * (dataset.weighted() ? 2.0 : 1.0) *
-         static_cast<double>(dataset.entries("train") + dataset.entries("items/features"));
+Cost with_interactions(Cost cost, bool features, const Workload& work) {
+  cost.host_bytes += (features ? 24.0 : 16.0) * (work.weighted ? 2.0 : 1.0) *
+                     static_cast<double>(work.train_entries + work.feature_entries);
+  cost.memory = format("about {:.0f} MiB per rank while it is solved", cost.host_bytes / 1048576.0);
+  return cost;
 }
 
 double sparse_weight_bytes(std::int64_t items, std::int64_t entries, const comm::Communicator& ranks) {

@@ -1,16 +1,15 @@
 #pragma once
 
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <cstdint>
 
 namespace vaecf::models {
 
-/// Returns the bytes of the train users of a rank that solves a model: all of them twice, by users and by
-/// items, and as much again if `features` of items are more rows of a copy. Interaction weights take as
-/// much as the numbers of their users or items.
-double interaction_bytes(const io::DatasetFile& dataset, bool features);
+/// Adds the bytes of the train users of a rank to the cost of a solution, which is complete with them: all of
+/// them twice, by users and by items, and as much again if `features` of items are more rows of a copy.
+/// Interaction weights take as much as the numbers of their users or items.
+Cost with_interactions(Cost cost, bool features, const Workload& work);
 
 /// Returns the bytes of a rank for `entries` weights in compressed form: all weights, and its part of the
 /// lists of neighbors from which they are gathered.

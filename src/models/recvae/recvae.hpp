@@ -4,6 +4,7 @@
 #include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,9 @@ NetworkShape recvae_shape(const ModelOptions& options, InputDims inputs);
 
 /// Indices of RecVAE's parameter groups (TrainableModel::parameter_groups).
 enum RecVaeParameterGroup { recvae_decoder = 0, recvae_encoder = 1 };
+
+/// Index of the first tensor of the encoder.
+inline constexpr std::ptrdiff_t encoder_tensors = 2;
 
 /// Overwrites all weights with PyTorch's initial values of linear layers: weights and biases are uniform on
 /// [-1 / sqrt(inputs), 1 / sqrt(inputs)]; for features, the items count as inputs too. Gains are 1, offsets
@@ -58,8 +62,6 @@ class RecVae final : public TrainableModel {
   const NetworkShape& shape() const { return shape_; }
 
  private:
-  static constexpr std::size_t encoder_tensors = 2;  // index of the first tensor of the encoder
-
   struct HiddenLayer {
     device::Layer layer;
     device::Norm norm;

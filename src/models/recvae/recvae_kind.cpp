@@ -49,6 +49,14 @@ class RecVaeKind final : public NetworkKind {
     return std::make_unique<RecVae>(options, inputs, device, max_users, size_multiple);
   }
 
+  /// The old encoder.
+  std::vector<device::TensorSpec> derived_tensors(const ModelOptions& options,
+                                                  InputDims inputs) const override {
+    std::vector<device::TensorSpec> encoder = tensors(options, inputs);
+    encoder.erase(encoder.begin(), encoder.begin() + encoder_tensors);
+    return encoder;
+  }
+
   std::vector<int> passes(const ModelOptions& options) const override {
     std::vector<int> groups(static_cast<std::size_t>(options.recvae.encoder_passes), recvae_encoder);
     groups.insert(groups.end(), static_cast<std::size_t>(options.recvae.decoder_passes), recvae_decoder);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "config/read_text.hpp"
+
 namespace vaecf::models {
 namespace {
 
@@ -50,6 +52,15 @@ TEST(EaseKeys, AutomaticL2IsAListIfItsValuesCanBeCompared) {
   }
   EXPECT_EQ(values("l2: [7, 9]", run, false), "7, 9") << "an error of the run";
   EXPECT_EQ(values("l2: [7, 9]", baseline, false), "7");
+}
+
+TEST(EaseKeys, ValuesOutOfRangeAreErrors) {
+  EXPECT_EQ(
+      config::refusal("model:\n  ease:\n    relax: [0, 0.4]\n    kept_weight: 2\n"),
+      "c.yaml:4: model.ease.kept_weight and model.ease.relax both have values other than 0; set one of them to 0");
+  expect_in(config::refusal("model: {ease: {relax: 1.5}}\n"),
+            {"c.yaml:1: model.ease.relax must be a number"});
+  expect_in(config::refusal("model: {ease: {user_power: 3}}\n"), {"c.yaml:1: model.ease.user_power must be"});
 }
 
 }  // namespace

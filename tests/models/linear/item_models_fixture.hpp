@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/models/interactions.hpp>
 #include <vaecf/models/item_model.hpp>
 
 #include <array>
