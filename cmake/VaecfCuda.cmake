@@ -120,7 +120,7 @@ if(_wish STREQUAL "AUTO" OR _wish MATCHES "^(ON|TRUE|YES|1)$")
   if(NOT VAECF_HAS_CUDA)
     if(NOT _wish STREQUAL "AUTO")
       message(FATAL_ERROR "VAECF_CUDA=${VAECF_CUDA}, but the CUDA backend cannot be built: ${_why}. "
-                          "Install CUDA 12.4 or newer with NCCL, or set VAECF_CUDA to AUTO or OFF.")
+                          "Install CUDA 12.4 or newer with NCCL 2.18 or newer, or set VAECF_CUDA to AUTO or OFF.")
     endif()
     message(STATUS "CUDA backend: not built, CPU only: ${_why}")
   endif()

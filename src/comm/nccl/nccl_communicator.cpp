@@ -41,18 +41,27 @@ class NcclComm {
     return version;
   }
 
-  /// Connects the ranks of `control`. `timeout` in seconds limits both connecting and disconnecting. Throws
-  /// RunError if NCCL has not connected the ranks by then. Collective.
-  NcclComm(Communicator& control, double timeout)
+  /// Connects the ranks of `control` or, with `parent`, those of its ranks that pass the same `color`, in the
+  /// order of `key`, which are the ranks of `control`. `timeout` in seconds limits both connecting and
+  /// disconnecting. Throws RunError if NCCL has not connected the ranks by then. Collective.
+  NcclComm(Communicator& control, double timeout, NcclComm* parent = nullptr, int color = 0, int key = 0)
       : name_(format("rank {} on {}", control.rank(), control.host())),
         timeout_(timeout),
         exceptions_at_start_(std::uncaught_exceptions()) {
     const std::string what = format("connecting {} ranks", control.size());
-    const ncclUniqueId id = broadcast_id(control);
+    const auto split = [&](ncclComm_t all) {
+      // Returns success at once (NCCL 2.28), but sets comm_ only when `all` is no longer in progress.
+      const ncclResult_t result = ncclCommSplit(all, color, key, &comm_, nullptr);
+      return result == ncclSuccess ? ncclInProgress : result;
+    };
+    const ncclUniqueId id = parent == nullptr ? broadcast_id(control) : ncclUniqueId{};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // otherwise a rank that waits for others could not be aborted
     try {
-      check_nccl(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config), what);
+      if (parent != nullptr)
+        parent->start(what, split, timeout);
+      else
+        check_nccl(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config), what);
       wait(what, timeout);
     } catch (...) {
       abort();
@@ -76,8 +85,10 @@ class NcclComm {
   NcclComm& operator=(const NcclComm&) = delete;
 
   /// Runs `call` and blocks until NCCL has enqueued it in its stream, so that an event can be recorded after
-  /// it. `what` describes the call in messages. Throws RunError if NCCL fails or the connection was aborted.
-  void start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call) {
+  /// it. `what` describes the call in messages. Throws RunError if NCCL fails, after `timeout` seconds, or if
+  /// the connection was aborted. The watchdog detects a collective that makes no progress.
+  void start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call,
+             double timeout = std::numeric_limits<double>::infinity()) {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr)
       throw CausedError(FailureCode::rank_lost,
@@ -85,8 +96,7 @@ class NcclComm {
     try {
       const ncclResult_t result = call(comm_);
       check_nccl(result, what);
-      // No timeout is needed: the watchdog detects a call that makes no progress.
-      if (result == ncclInProgress) wait(what, std::numeric_limits<double>::infinity());
+      if (result == ncclInProgress) wait(what, timeout);
     } catch (...) {
       abort();
       throw;
@@ -237,15 +247,16 @@ class NcclCommunicator final : public Communicator {
         nccl_comm_(control, timeout_) {
     activity().set_device_check([this] { check_all(); });
   }
-  /// Makes the part of `parent` of the ranks of `control`, which was split from the parent's. Collective.
-  NcclCommunicator(NcclCommunicator& parent, std::unique_ptr<Communicator> control)
+  /// Makes the part of `parent` of the ranks of `control`, which was split from the parent's by `color` and
+  /// `key`. Collective.
+  NcclCommunicator(NcclCommunicator& parent, std::unique_ptr<Communicator> control, int color, int key)
       : own_control_(std::move(control)),
         control_(*own_control_),
         settings_(parent.settings_),
         timeout_(parent.timeout_),
         stream_(parent.stream_),
         parent_(&parent),
-        nccl_comm_(control_, timeout_) {
+        nccl_comm_(control_, timeout_, &parent.nccl_comm_, color, key) {
     const std::lock_guard lock(parent.parts_mutex_);
     parent.parts_.push_back(this);
   }
@@ -271,7 +282,7 @@ class NcclCommunicator final : public Communicator {
 
   Activity& activity() override { return control_.activity(); }
   std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<NcclCommunicator>(*this, control_.split(color, key));
+    return std::make_unique<NcclCommunicator>(*this, control_.split(color, key), color, key);
   }
 
   void barrier() override { control_.barrier(); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace vaecf::comm::fakes {
 namespace {
@@ -73,11 +74,21 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, i
   *comm = new_handle<ncclComm_t>();
   return library().init_answer;
 }
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
-  library().add("poll");
+// Returns at once, as NCCL 2.28.9 does if `all` does not block; the part is null until `all` is done.
+ncclResult_t ncclCommSplit(ncclComm_t, int color, int key, ncclComm_t* part, ncclConfig_t*) {
+  library().add("split color " + std::to_string(color) + " key " + std::to_string(key));
+  *part = nullptr;
+  library().part_place = part;
+  return library().split_answer;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  library().add(comm != nullptr && comm == library().part ? "poll part" : "poll");
+  if (comm == nullptr) return ncclInvalidArgument;
   const bool busy = library().busy_polls > 0;
   if (busy) --library().busy_polls;
   *state = busy ? ncclInProgress : library().state.load();
+  if (*state == ncclSuccess && library().part_place != nullptr)
+    *std::exchange(library().part_place, nullptr) = library().part = new_handle<ncclComm_t>();
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) {

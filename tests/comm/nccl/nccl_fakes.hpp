@@ -32,6 +32,9 @@ struct Library {
 
   std::atomic<ncclResult_t> answer = ncclSuccess;  ///< result of the following collectives
   std::atomic<ncclResult_t> init_answer = ncclInProgress;
+  std::atomic<ncclResult_t> split_answer = ncclSuccess;
+  ncclComm_t part = nullptr;         ///< the last communicator that was split from another one
+  ncclComm_t* part_place = nullptr;  ///< where to write it when that one is done; null: it is written
   std::atomic<ncclResult_t> state = ncclSuccess;  ///< asynchronous state of the communicator
   std::atomic<int> busy_polls = 0;  ///< number of polls that return "in progress" before `state`
   std::atomic<bool> abort_hangs = false;

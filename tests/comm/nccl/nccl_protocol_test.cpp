@@ -79,6 +79,31 @@ TEST_F(NcclProtocol, CollectiveOfAnyKindRunsBetweenItsTwoEvents) {
   }
 }
 
+TEST_F(NcclProtocol, PartIsSplitFromTheConnectionAndUsesItsStream) {
+  const auto comm = make();
+  library().clear();
+  library().busy_polls = 2;
+  const auto part = comm->split(3, 7);
+  // The connection is polled until it has split, then the part, which was null before.
+  EXPECT_EQ(library().calls(), (Calls{"split color 3 key 7", "poll", "poll", "poll", "poll part"}));
+  library().clear();
+  comm->wait(comm->all_reduce_async(floats_, {}));
+  part->wait(part->all_reduce_async(floats_, {}));
+  const Calls calls = library().calls();
+  ASSERT_EQ(calls.size(), 4U);
+  EXPECT_EQ(calls[0], calls[2]);
+}
+
+TEST_F(NcclProtocol, FailedSplitAbortsTheConnection) {
+  {
+    const auto comm = make();
+    library().split_answer = ncclSystemError;
+    expect_in(message_of<RunError>([&] { comm->split(0, 0); }), {"connecting 1 ranks", "some error"});
+    EXPECT_TRUE(library().has("abort"));
+  }
+  EXPECT_FALSE(library().has("finalize"));
+}
+
 TEST_F(NcclProtocol, EventIsRecordedAfterNcclHasEnqueuedItsWork) {
   const auto comm = make();
   library().clear();
