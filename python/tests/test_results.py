@@ -3,12 +3,14 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import h5py
 import pytest
 from conftest import Page, Workspace
 
 import vaecf
+from vaecf import tested_runs
 
 
 GROUPS = [f"{group}/{name}" for group in ("head", "tail") for name in ("ndcg@100", "recall@20")]
@@ -40,19 +42,24 @@ def test_leaderboard_has_each_metric_of_runs_and_baselines(runs: list[vaecf.Run]
     assert vaecf.leaderboard(runs[0].path).loc[("data", "ease")].equals(table.loc[("data", "ease")])
 
 
+def tested_run(folder: Path, dataset: str, file: str, test: dict[str, Any]) -> Path:
+    """Writes the folder of a run with a test of these fields, and returns it. `dataset`: the checksum of the dataset."""
+    folder.mkdir()
+    start = {"event": "start", "id": folder.name, "name": folder.name, "tasks": ["train"], "dataset_checksum": dataset}
+    events = [start, {"event": "test", "epoch": 1, **test}]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    (folder / "config.yaml").write_text(f"data: {{file: {file}}}\n")
+    return folder
+
+
 def test_leaderboard_is_sorted_within_each_dataset(tmp_path: Path) -> None:
     folders = []
     for name, dataset, ndcg, gini in (("a", "1", 0.2, 0.5), ("b", "2", 0.4, 0.6), ("c", "1", 0.3, 0.7)):
-        folder = tmp_path / name
-        folder.mkdir()
         values = {"ndcg@10": {"value": ndcg, "se": 0.1}, "gini@10": {"value": gini}}
         new = {"new_items": {"metrics": {"ndcg@10": {"value": 0.1, "se": 0.02, "random": 0.03}}}}
         baselines = {"popularity": {"metrics": {"ndcg@10": {"value": 0.25, "se": 0.1}}}}
-        start = {"event": "start", "id": name, "name": name, "tasks": ["train"], "dataset_checksum": dataset}
-        test = {"event": "test", "epoch": 1, "metrics": values, "groups": new, "baselines": baselines}
-        (folder / "metrics.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps(test)}\n")
-        (folder / "config.yaml").write_text(f"data: {{file: data/own{dataset if name == 'b' else ''}.h5}}\n")
-        folders.append(folder)
+        test = {"metrics": values, "groups": new, "baselines": baselines}
+        folders.append(tested_run(tmp_path / name, dataset, f"data/own{dataset if name == 'b' else ''}.h5", test))
     table = vaecf.leaderboard(folders)
     assert table.index.tolist() == [("own", "c"), ("own", "popularity"), ("own", "a"), ("own2", "b"), ("own2", "popularity")]
     assert table.loc[("own", "a"), ("new_items", "ndcg@10")].tolist() == [0.1, 0.02, 0.03]
@@ -63,6 +70,21 @@ def test_leaderboard_is_sorted_within_each_dataset(tmp_path: Path) -> None:
         vaecf.leaderboard(folders, sort="ndcg@5")
     (folders[1] / "config.yaml").write_text("data: {file: other/own.h5}\n")
     assert vaecf.leaderboard(folders).index.get_level_values("dataset").unique().tolist() == ["own (1)", "own (2)"]
+
+
+def test_different_baselines_of_one_name_are_all_shown(tmp_path: Path) -> None:
+    def results(ndcg: float) -> dict[str, Any]:
+        return {"metrics": {"ndcg@10": {"value": ndcg, "se": 0.1}}}
+
+    baselines = {"a": 0.25, "b": 0.25, "c": 0.2}  # of c with other settings
+    runs = [
+        vaecf.Run(tested_run(tmp_path / name, "1", "data/own.h5", results(0.3) | {"baselines": {"item_knn": results(ndcg)}}))
+        for name, ndcg in baselines.items()
+    ]
+    shown = {"a": 0.3, "b": 0.3, "c": 0.3, "item-knn": 0.25, "item-knn (c)": 0.2}
+    assert vaecf.leaderboard(runs).loc["own"][("all", "ndcg@10", "value")].to_dict() == shown
+    columns, _ = tested_runs.test_columns(runs)
+    assert {title: values["ndcg@10"][0] for title, values in columns.items()} == shown
 
 
 def test_untested_runs_have_no_leaderboard(tmp_path: Path) -> None:
