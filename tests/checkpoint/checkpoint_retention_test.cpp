@@ -270,14 +270,6 @@ TEST_F(CheckpointRetention, FullDiskAtTheEndThrows) {
   expect_error<RunError>({"cannot be written"}, [&] { run_with(progress); });
 }
 
-TEST_F(CheckpointRetention, ErrorOfAStoppedRunDoesNotCallItDone) {
-  StopFlag stop;
-  StopsAfter progress(stop, 1);
-  block("step-00000001.h5");
-  expect_error<RunError>({"training was stopped, but its last checkpoint"},
-                         [&] { run_with(progress, &stop); });
-}
-
 TEST_F(CheckpointRetention, StoppedRunIgnoresAFailedBest) {
   StopFlag stop;
   Hooks progress;

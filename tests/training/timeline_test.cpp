@@ -125,15 +125,6 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   }
 }
 
-TEST_F(TimelineOfRanks, IsWrittenForAStoppedRun) {
-  StopFlag stop;
-  stop.request();
-  const Json trace =
-      trace_of(2, [&](const run::Run& run) { EXPECT_TRUE(train(with(run, run.progress, &stop)).stopped); });
-  expect_nested(trace, 2);
-  EXPECT_EQ(events_of(trace, 1, "loading").size(), 1U);
-}
-
 TEST_F(TimelineOfRanks, DoesNotChangeTraining) {
   const auto curve = [&](bool with) {
     return of_ranks(2, [&](const run::Run& run) {

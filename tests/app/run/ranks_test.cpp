@@ -23,6 +23,7 @@ TEST_F(Ranks, SetupErrorsComeFromOneRank) {
   workspace.refuse("small.yaml --set train.epoch=1", "train.epoch is not a key", 3);
   workspace.refuse("--trian small.yaml", "vaecf_dist --help", 2);
   workspace.refuse("small.yaml --set data.file=none.h5", "none.h5", 2);
+  workspace.refuse("small.yaml --set data.file=", "data.file", 2);
   workspace.refuse("small.yaml --set data.virtual_shards=2",
                    "the number of workers must be at most data.virtual_shards (2), got 3", 3);
   // Before the dataset is opened.
@@ -32,6 +33,10 @@ TEST_F(Ranks, SetupErrorsComeFromOneRank) {
   workspace.refuse(
       "small.yaml --set data.virtual_shards=1 --set data.file=none.h5 --set distributed.item_slices=2",
       "the number of model-parallel groups must be at most data.virtual_shards (1), got 2", 4);
+  workspace.refuse(
+      "small.yaml --set train.deterministic=true" + asynchronous,
+      "train.deterministic: true cannot be combined with distributed.parameter_server.updates: asynchronous",
+      2);
   workspace.refuse("small.yaml --set run.directory=data.h5/runs", "data.h5/runs", 2, 1);
   workspace.refuse("small.yaml --test", "--test: runs/small/checkpoints/best.h5 does not exist", 2);
 }
@@ -124,35 +129,6 @@ TEST_F(Served, Benchmark) {
     EXPECT_EQ(count(result.out, "communication/step"), 1) << result.out;
   }
   EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"server_wire_bytes\":"), 2);
-}
-
-TEST_F(Served, StopsOnRequestAndResumesWithAnyStrategy) {
-  for (const std::string& how : {served, asynchronous}) {
-    const Result result = workspace.interrupted("$MPIRUN -np 3 $PROGRAM small.yaml" + how, "kill -USR1 $job");
-    expect_in(result.out, {"code 75"});
-    EXPECT_EQ(count(result.err, "stopped on request after"), 1) << result.err;
-    int epochs = workspace.events("epoch");
-    for (const std::string& next : {how, std::string(" ")}) {
-      epochs += 2;
-      const Result again = workspace.succeed(
-          "small.yaml --resume auto" + next + "--set train.epochs=" + std::to_string(epochs), 3);
-      EXPECT_EQ(count(again.err, "resuming from runs/small/checkpoints/"), 1) << again.err;
-      EXPECT_EQ(workspace.events("epoch"), epochs);
-    }
-  }
-}
-
-TEST_F(Served, InvalidSettingsAreReportedByOneRank) {
-  workspace.refuse("small.yaml" + served,
-                   "distributed.parameter_server.servers: 1 leaves no worker among 1 ranks");
-  workspace.refuse("small.yaml --set distributed.parameter_server.servers=2" + served,
-                   "distributed.parameter_server.servers: 2 leaves no worker among 2 ranks", 2);
-  workspace.refuse("small.yaml --set distributed.parameter_server.staleness=-1" + served,
-                   "distributed.parameter_server.staleness must be at least 0");
-  workspace.refuse(
-      "small.yaml --set train.deterministic=true" + asynchronous,
-      "train.deterministic: true cannot be combined with distributed.parameter_server.updates: asynchronous",
-      2);
 }
 
 TEST_F(ItemSlices, TrainResumeTestAndRecommendWithAnotherDivision) {

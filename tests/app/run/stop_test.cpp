@@ -31,24 +31,19 @@ void expect_stopped(const TempWorkspace& workspace, const Result& result, int ra
   EXPECT_EQ(workspace.events("test"), 1);
 }
 
-/// Expects that a run on `ranks` ranks stops on `signal` to the processes `target`.
-void expect_stop_on(const TempWorkspace& workspace, const std::string& signal, int ranks,
-                    const std::string& target = "$job") {
-  SCOPED_TRACE(signal + " to " + target);
-  const std::string launcher = ranks > 0 ? "$MPIRUN -np " + std::to_string(ranks) + " " : "";
+/// Expects that a run on three ranks stops on `signal` to the processes `target`, and that two can resume it
+/// without the settings.
+void expect_stop_on(const TempWorkspace& workspace, const std::string& signal, const std::string& target,
+                    const std::string& settings) {
+  SCOPED_TRACE(signal + " to " + target + settings);
   expect_stopped(workspace,
-                 workspace.interrupted(launcher + "$PROGRAM small.yaml --test --timeline t.json",
+                 workspace.interrupted("$MPIRUN -np 3 $PROGRAM small.yaml --test" + settings,
                                        "kill -" + signal + " " + target),
-                 ranks > 0 ? 2 : 0);
-}
-
-// StopSignals tests the other signals; a run has to ask for INT itself.
-TEST_F(Stop, SingleProcessStopsOnInt) {
-  expect_stop_on(workspace, "INT", 0);
+                 2);
 }
 
 TEST_F(Stop, Usr1ToMpirunReachesAllRanksWhichWriteTheirTimelines) {
-  expect_stop_on(workspace, "USR1", 3);
+  expect_stop_on(workspace, "USR1", "$job", " --timeline t.json");
   const auto trace = io::Json::parse(workspace.read("t.json"));
   std::map<std::pair<std::int64_t, std::string>, int> seen;
   for (const auto& event : trace.at("traceEvents")) {
@@ -60,22 +55,12 @@ TEST_F(Stop, Usr1ToMpirunReachesAllRanksWhichWriteTheirTimelines) {
     for (int rank = 0; rank < 3; ++rank) EXPECT_GT((seen[{rank, name}]), 0) << name << " of rank " << rank;
 }
 
-// As from srun, which signals all ranks.
+// As from srun, which signals all ranks. The last one is a server.
 TEST_F(Stop, SignalsToRanksStopAllRanks) {
-  expect_stop_on(workspace, "USR1", 2, "$(pgrep -P $job | tail -n 1)");
-  expect_stop_on(workspace, "TERM", 2, "$(pgrep -P $job)");
-}
-
-// mpirun kills the ranks one second after TERM.
-TEST_F(Stop, RunResumesAfterTermToMpirun) {
-  const Result result = workspace.interrupted("$MPIRUN -np 2 $PROGRAM small.yaml", "kill -TERM $job");
-  EXPECT_EQ(count(result.out, "code "), 1) << result.out << result.err;
-  EXPECT_EQ(count(result.out, "code 0\n"), 0) << result.out << result.err;
-  const int epochs = workspace.events("epoch") + 2;
-  const Result again =
-      workspace.succeed("small.yaml --resume auto --set train.epochs=" + std::to_string(epochs), 2);
-  EXPECT_EQ(count(again.err, "skipping unreadable checkpoint"), 0) << again.err;
-  EXPECT_EQ(workspace.events("epoch"), epochs);
+  const std::string served = " --set distributed.strategy=parameter_server";
+  expect_stop_on(workspace, "USR1", "$(pgrep -P $job | tail -n 1)", served);
+  expect_stop_on(workspace, "TERM", "$(pgrep -P $job)",
+                 served + " --set distributed.parameter_server.updates=asynchronous");
 }
 
 // The folder of the checkpoints is a file, so that the last one cannot be written.
