@@ -161,13 +161,6 @@ TEST_F(Checkpoint, OtherDatasetOrModelThrows) {
   EXPECT_THROW(test_on(2, file("none.h5")), InputError);
 }
 
-TEST_F(Checkpoint, FailedWriteThrowsOnAllRanks) {
-  std::ofstream(file("occupied")) << "a file, not a folder";
-  EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
-  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
-  EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
-}
-
 TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
   save(1, file("a.h5"));
   const Csr seen = {{0, 3, 3, 5}, {0, 5, 10, 1, 59}};

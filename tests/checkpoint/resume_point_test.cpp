@@ -87,21 +87,6 @@ TEST_F(ResumePoint, LinkIsResolvedAndFileOfTheRunThatIsMovedIsReadThere) {
   EXPECT_TRUE(std::filesystem::exists(checkpoints("whole.2") + "/epoch-0003.h5"));
 }
 
-TEST_F(ResumePoint, OnlyRankZeroAccessesTheRunFolder) {
-  run(2, "whole");
-  on_ranks(2, [&](const run::Run& run) {
-    config::TrainingConfig options = options_;
-    options.name = "whole";
-    run::Run mine = run_of(run, options);
-    const auto point = checkpoint::find_resume_point(mine, mine.options, mine.dataset, "auto");
-    ASSERT_TRUE(point);
-    mine.resume_from = point->path;
-    if (run.communicator.rank() == 1) options.run.directory = file("of another host");
-    EXPECT_EQ(train(mine).steps, 18);
-  });
-  EXPECT_EQ(count("whole", "epoch"), 3);
-}
-
 TEST_F(ResumePoint, AutoThrowsForAnotherFormatVersion) {
   std::filesystem::create_directories(checkpoints("whole"));
   const std::string other = checkpoints("whole") + "/epoch-0007.h5";
