@@ -54,11 +54,6 @@ TEST_F(Prepare, InspectShowsTheWeights) {
             {"weights of train interactions\n"
              "  min 0.5, 10 % 0.5, 25 % 0.5, median 1.5, 75 % 1.5, 90 % 1.5, 99 % 1.5, max 1.5; mean 1.0\n",
              "  interaction_weights: rating\n"});
-  workspace.write("list.txt", "1 2 3\n");
-  workspace.refuse(prepare +
-                       " --set data.source.format=adjacency --set data.source.path=list.txt --set "
-                       "data.prepare.interaction_weights=log1p",
-                   "data.prepare.interaction_weights: log1p requires ratings");
 }
 
 TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFileButLinesAreSkippedUnlessStrict) {
@@ -79,16 +74,6 @@ TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFileButLinesAreSkippedUnlessStr
   expect_in(result.out, {"1 dropped: the rating is not a finite number"});
 }
 
-TEST_F(Prepare, KeysWithoutEffectAreNamed) {
-  const std::string unused =
-      workspace.succeed("prepare c.yaml --set data.source.test_path=x --set data.prepare.held_out=last").err;
-  expect_in(unused,
-            {"warning: data.source.format: movielens_csv with data.prepare.split: liang2018 does not use "
-             "data.source.test_path, data.prepare.held_out; remove"});
-  EXPECT_EQ(workspace.succeed("prepare c.yaml --force").err.find("does not use"), std::string::npos);
-  workspace.succeed("prepare c.yaml --set data.prepare.held_out=last --set data.prepare.split=leave_one_out");
-}
-
 TEST_F(Prepare, KeysWhoseEffectIsMissingAreErrors) {
   workspace.write("stars.csv", "user,item,rating\n1,a,0\n1,b,5\n");
   workspace.write("list.txt", "1 2 3\n");
@@ -96,10 +81,9 @@ TEST_F(Prepare, KeysWhoseEffectIsMissingAreErrors) {
                   "data: {file: out/d.h5, source: {format: delimited, path: stars.csv, user_column: user, "
                   "item_column: item},\n  prepare: {split: random, min_user_items: 1, validation_users: 0, "
                   "test_users: 0}}\n");
-  const std::string time = "has no effect with data.prepare.split: liang2018; set data.prepare.split: time";
   for (const auto& [settings, message] : Cases{
-           {"c.yaml --set data.prepare.dates=[2015-01-01,2016-01-01]", time},
-           {"c.yaml --set data.prepare.time_quantiles=[0.5,0.9]", time},
+           {"c.yaml --set data.prepare.dates=[2015-01-01,2016-01-01]",
+            "has no effect with data.prepare.split: liang2018; set data.prepare.split: time"},
            {"d.yaml --set data.prepare.min_rating=4", "no ratings are read; set data.source.rating_column"},
            {"d.yaml --set 'data.source={format: adjacency, path: list.txt}' --set data.prepare.min_rating=1",
             "data.source.format: adjacency has none, so set data.prepare.min_rating: null"}})
@@ -155,20 +139,11 @@ TEST_F(UserTable, PrepareHashesFeaturesAndInspectListsThem) {
   expect_in(workspace.succeed("prepare c.yaml").out, {"features of 1 of 20 users"});
 }
 
-TEST_F(UserTable, InvalidTableIsAnError) {
-  workspace.refuse("prepare c.yaml --quiet --set data.source.users.path=none.csv",
-                   "none.csv: no such file; check the path of the user table (data.source.users.path)");
-  workspace.refuse("prepare c.yaml --quiet --strict", "people.csv: user 20: user table: the user is missing");
-  EXPECT_FALSE(workspace.exists("out/made.h5"));
-}
-
 TEST_F(Prepare, NewItemsArePreparedInspectedAndTrainedOn) {
   std::string movies = "movieId,title,genres\n";
   for (int item = 1; item <= 12; ++item)
     movies += format("{},Film {},{}\n", item, item, item % 2 == 0 ? "A|B" : "B");
   workspace.write("movies.csv", movies);
-  workspace.refuse("prepare c.yaml --quiet --set data.prepare.new_item_fraction=0.2",
-                   "data.prepare.new_item_fraction requires data.prepare.item_features");
   const std::string options =
       " --set 'data.prepare.item_features=[genres]' --set data.prepare.new_item_fraction=0.2";
   const std::string table = workspace.succeed("prepare c.yaml" + options).out;
@@ -309,18 +284,6 @@ TEST_F(Dataset, RepeatedIdsAreRefusedByEveryCommand) {
   }
 }
 
-TEST_F(Dataset, MissingForeignOrTruncatedFilesAreErrors) {
-  workspace.refuse("small.yaml --quiet --set data.file=none.h5", "none.h5");
-  workspace.refuse("small.yaml --quiet --set data.file=", "data.file");
-  const std::string whole = workspace.read("data.h5");
-  for (const std::string& bytes : {std::string(), std::string("user,item\n1,2\n"), whole.substr(0, 100),
-                                   whole.substr(0, whole.size() / 2), whole.substr(0, whole.size() - 1)}) {
-    workspace.write("cut.h5", bytes);
-    workspace.refuse("small.yaml --quiet --set data.file=cut.h5", "cut.h5");
-  }
-  EXPECT_FALSE(workspace.exists("runs/small/metrics.jsonl"));
-}
-
 TEST_F(TestUsers, MissingTestUsersAreAnErrorBeforeTraining) {
   workspace.succeed(
       "synthesize data.h5 --users 300 --items 60 --interactions-per-user 12 --test-users 0 --quiet");
@@ -348,7 +311,6 @@ TEST_F(TestUsers, TestUsersWithoutTargetsAreAnError) {
 
 TEST_F(Disk, UnwritableFolderEndsWithExitCode1) {
   // Not even root can create a folder below a file.
-  workspace.refuse("small.yaml --quiet --set run.directory=data.h5/runs", "data.h5/runs", 0, 1);
   workspace.refuse("synthesize data.h5/x/made.h5 --users 3000 --items 200 --quiet", "data.h5/x", 0, 1);
 }
 

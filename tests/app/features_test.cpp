@@ -65,9 +65,6 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   workspace.succeed(command + "1.tsv");
   workspace.succeed(command + "2.tsv", 2);
   EXPECT_EQ(workspace.read("1.tsv"), workspace.read("2.tsv"));
-
-  workspace.refuse("recommend small.yaml --set model.user_features=off --top 3",
-                   "user features, but model.user_features is false; set it to auto");
 }
 
 TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {

@@ -124,6 +124,8 @@ TEST_F(PrepareFeatures, ReportCountsUsersMissingFromTheTable) {
   EXPECT_EQ(file().features(), 6);
   mode_.strict = true;
   expect_in(refusal(), {"users.dat: user 129: user table: the user is missing"});
+  source_.users.path = folder_.path("none.dat");
+  expect_in(refusal(), {"none.dat: no such file; check the path of the user table (data.source.users.path)"});
 }
 
 using PrepareFeaturesFromArchives = test::WithArchives<PrepareFeatures>;

@@ -128,19 +128,5 @@ TEST_F(BadInput, OneRankOfEachHostReadsTheFingerprintAndHostsAreCompared) {
   }
 }
 
-TEST_F(BadInput, UnwritableRunFolderThrowsRunError) {
-  std::ofstream(file("occupied")) << "a file, not a folder";
-  options_.run.directory = file("occupied");
-  on_ranks(1, [&](const run::Run& run) { EXPECT_THROW(run::validate_run(run), RunError); });
-  EXPECT_THROW(on_ranks(2, [&](const run::Run& run) { train(run); }), RunError);
-}
-
-TEST_F(BadInput, TestWithoutTestUsersThrows) {
-  options_.data.file = make("no_test.h5", {.test = 0});
-  on_ranks(2, [&](const run::Run& run) {
-    expect_error<InputError>({"no test users"}, [&] { test(run, file("a.h5")); });
-  });
-}
-
 }  // namespace
 }  // namespace vaecf::training

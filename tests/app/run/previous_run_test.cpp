@@ -213,18 +213,5 @@ TEST_F(StartFrom, HeldOutUsersThatTheCheckpointWasTrainedOnAreCounted) {
   }
 }
 
-TEST_F(StartFrom, InvalidInputIsRefusedOnAllRanksBeforeAnyWork) {
-  const std::string start = "small.yaml --train --set name=new --start-from ";
-  for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
-           {"none.h5", "none.h5"},
-           {"data.h5", "data.h5"},
-           {best + " --set model.latent=9", "must have shape"},
-           {best + " --set model.type=mult_dae", "a model of type mult_vae, but model.type is mult_dae"},
-           {best + " --set model.type=item_knn", "nothing is to be started from"}})
-    workspace.refuse(start + arguments, message, message == "must have shape" ? 2 : 0);
-  EXPECT_FALSE(workspace.exists("runs/new/metrics.jsonl"));
-  EXPECT_FALSE(workspace.exists("runs/new/checkpoints/best.h5"));
-}
-
 }  // namespace
 }  // namespace vaecf::app

@@ -155,9 +155,6 @@ TEST_F(Solved, CompleteRunIsResumedWithoutSolvingAgain) {
 
 TEST_F(Solved, WhatCannotBeDoneIsRefusedOnAllRanks) {
   workspace.refuse(solved + "--benchmark", "a model of type ease is solved at once", 2);
-  workspace.refuse(solved + "--set distributed.strategy=parameter_server", "but model.type is ease");
-  workspace.refuse(solved + "--set validation.select=last",
-                   "2 combinations of the values of its keys cannot be compared");
   EXPECT_EQ(workspace.files(), (std::vector<std::string>{"data.h5", "small.yaml"}));
   workspace.succeed("synthesize few.h5 --users 40 --items 60 --interactions-per-user 12 --quiet");
   workspace.refuse("small.yaml --set model.type=ease --set model.ease.l2=1e-30 --set data.file=few.h5",
