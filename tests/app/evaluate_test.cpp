@@ -179,25 +179,6 @@ TEST_F(Evaluate, InvalidArgumentsAreErrors) {
   workspace.refuse(command + "twice.tsv --per-user letters.h5", "letters.h5");
 }
 
-TEST_F(Evaluate, OtherFormsOfListsAreNamed) {
-  const std::string command = "evaluate letters.h5 --metrics ndcg@3 --lists ";
-  workspace.write("run.txt", "ann Q0 b 1 9.5 bm25\nann Q0 c 2 9.25 bm25\n");
-  workspace.refuse(command + "run.txt", "run.txt:1: is a TREC run");
-  workspace.write("array.jsonl", "[{\"user\": \"ann\", \"items\": [\"b\"]}]\n");
-  workspace.refuse(command + "array.jsonl", "array.jsonl: is a JSON array");
-  for (const char* const array :
-       {"[{\"user\": \"ann\", \"items\": [\"b\"]}]\n", "[\n{\"user\": \"ann\"}\n]\n"}) {
-    workspace.write("array.csv", array);
-    workspace.refuse(command + "array.csv",
-                     "array.csv: is a JSON array, but must be a TSV or CSV file; name it .json");
-  }
-  const std::string line = "{\"user\": \"ann\", \"score\": NaN, \"items\": [\"b\"]}\n";
-  workspace.write("comma.jsonl", line + "{\"user\": \"bob\" \"items\": []}\n");
-  workspace.refuse(command + "comma.jsonl", "are strings or integers; column 22: syntax error");
-  workspace.write("nan.jsonl", line);
-  expect_in(workspace.succeed(command + "nan.jsonl").out, {"lists of 1 of 5 users"});
-}
-
 using EvaluateTrained = SmallRun;
 
 // The lists of `recommend` are as long as the metrics need.

@@ -36,6 +36,8 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
                                 "synthesize o.h5 --users many",
                                 "recommend c.yaml --split some",
                                 "recommend c.yaml --top 0",
+                                "recommend c.yaml --at-most a",
+                                "recommend c.yaml --at-most a 0",
                                 "recommend c.yaml --input a --split test",
                                 "c.yaml -v --quiet",
                                 "c.yaml --set",

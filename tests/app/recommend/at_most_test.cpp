@@ -109,18 +109,6 @@ TEST_F(AtMost, FileWithoutKnownItemsIsAWarning) {
   EXPECT_EQ(result.out, workspace.succeed(command).out);
 }
 
-TEST_F(AtMost, InvalidCategoriesAreErrors) {
-  workspace.write("two", "item,genre\n1,rock\n2,pop\n");
-  workspace.write("empty", "1,rock\n,pop\n");
-  for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
-           {"empty 1", "empty:2: must have an item in column 0 and its categories in column 1"},
-           {"none 1", "none"},
-           {"two 0", "must be an integer from 1"},
-           {"two", "--at-most"}})
-    workspace.refuse("recommend small.yaml --top 3 --at-most " + arguments, message);
-  workspace.refuse("recommend small.yaml --top 3 --at-most none 1", "none", 2);
-}
-
 using ExcludePairs = TrainedRun;
 
 TEST_F(ExcludePairs, AreExcludedForTheirUsersOnly) {

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "app/recommend/histories.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -99,6 +100,19 @@ TEST_F(IdFiles, FirstLineIsAnIdOrAHeader) {
             {"ids.txt:3: must have an id in column 1 (from 0), got \"2\""});
 }
 
+TEST_F(IdFiles, OtherFormsOfFilesAreNamed) {
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"ann Q0 3 1 9.5 bm25\nann Q0 5 2 9.25 bm25\n", ":1: is a TREC run (user Q0 item rank"},
+           {"1\tQ0\t3\t1\t9.5\tbm25\n", ":1: is a TREC run (user Q0 item rank"},
+           {"[{\"user\": 1, \"item\": 3}]\n", ": is a JSON array, but must be a TSV or CSV file"},
+           {"[\n  {\"user\": 1, \"item\": 3}\n]\n", ": is a JSON array, but must be a TSV or CSV file"}}) {
+    expect_in(items(text, numbers_), {"ids.txt" + message});
+    const std::string refusal = message_of<InputError>([&] { read_histories(write(text), {}, numbers_); });
+    expect_in(refusal, {"ids.txt" + message});
+    EXPECT_EQ(refusal.find("; convert it: jq -r") != std::string::npos, text[0] == '[') << refusal;
+  }
+}
+
 TEST_F(IdFiles, CategoriesAreTheOtherColumnOrTheOneWithTheHeader) {
   for (const std::string text :
        {"4,x|y\n6,y\n", "item,genre\n4,x | y |\n6,y\n", "genre,item\nx|y,4\ny,6\n",
@@ -114,6 +128,7 @@ TEST_F(IdFiles, CategoriesAreTheOtherColumnOrTheOneWithTheHeader) {
        {three, three.substr(three.find('4')), std::string("item,genre,category_name\n")})
     expect_in(categories(text), {"ids.txt:1: must have an item and its category", "--category-column NAME"});
   expect_in(categories("4\n"), {"ids.txt:1: must have an item in column 0 and its categories in column 1"});
+  expect_in(categories("4,x\n,y\n"), {"ids.txt:2: must have an item in column 0 and its categories"});
   expect_in(categories(three, "genre"),
             {"there is no column 'genre' besides that of items", "found movieId, title, genres"});
   expect_in(categories(three, "movieId"), {"there is no column 'movieId' besides"});

@@ -115,6 +115,14 @@ TEST_F(Lists, ErrorsNameFileAndLine) {
   expect_in(refusal("[" + ann + ",\n", "a.json"), {"a.json: is not JSON", "line "});
   expect_in(refusal(ann, "a.json"), {"a.json: must be a JSON array"});
   expect_in(refusal("user,item\n", "a.h5"), {"a.h5: is not an HDF5 file"});
+  expect_in(refusal("ann Q0 10 1 9.5 bm25\nann Q0 20 2 9.25 bm25\n"), {"lists.tsv:1: is a TREC run"});
+  expect_in(refusal("[" + ann + "]", "a.jsonl"), {"a.jsonl: is a JSON array"});
+  for (const std::string& array : {"[" + ann + "]\n", "[\n" + ann + "]\n"})
+    expect_in(refusal(array), {"lists.tsv: is a JSON array, but must be a TSV or CSV file; name it .json"});
+  const std::string with_nan = "{\"user\": \"ann\", \"score\": NaN, \"items\": [10]}\n";
+  expect_in(refusal(with_nan + "{\"user\": \"bob\" \"items\": []}\n", "a.jsonl"),
+            {"are strings or integers; column 22: syntax error"});
+  EXPECT_EQ(read(with_nan, "a.jsonl").lists, (evaluate::Lists{{0}, {}}));
 }
 
 }  // namespace

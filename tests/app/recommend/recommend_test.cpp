@@ -186,7 +186,6 @@ TEST_F(Recommend, InvalidInputsAreErrors) {
            {"--set name=new", "best.h5 does not exist; train first"},
            {"--input bad.csv --output o.tsv",
             "bad.csv:2: must have a user in column 0 and an item in column 1"},
-           {"--output top.parquet", "must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5, got .parquet"},
            {"--titles", "titles"}})
     workspace.refuse("recommend small.yaml " + arguments, message);
   EXPECT_FALSE(workspace.exists("o.tsv"));
@@ -224,22 +223,6 @@ class Serving : public ProgramTest {
 };
 
 const std::string shipped = "recommend --checkpoint model.h5 --quiet --top 3 --titles ";
-
-TEST_F(Serving, OtherFormsOfInputAreNamed) {
-  ship();
-  workspace.write("run.txt", "ann Q0 3 1 9.5 bm25\nann Q0 5 2 9.25 bm25\n");
-  workspace.write("run.tsv", "1\tQ0\t3\t1\t9.5\tbm25\n");
-  for (const char* const file : {"run.txt", "run.tsv"}) {
-    for (const char* const option : {"--input ", "--input new.csv --exclude ", "--input new.csv --include "})
-      workspace.refuse(shipped + option + file, format("{}:1: is a TREC run (user Q0 item rank", file));
-  }
-  for (const char* const array : {"[{\"user\": 1, \"item\": 3}]\n", "[\n  {\"user\": 1, \"item\": 3}\n]\n"}) {
-    workspace.write("array.csv", array);
-    workspace.refuse(shipped + "--input array.csv",
-                     "array.csv: is a JSON array, but must be a TSV or CSV file; convert it: jq -r");
-    workspace.refuse(shipped + "--input new.csv --include array.csv", "array.csv: is a JSON array");
-  }
-}
 
 TEST_F(Serving, CheckpointAloneGivesTheSameLists) {
   const std::string before =

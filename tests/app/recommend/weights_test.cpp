@@ -71,11 +71,16 @@ class Weights : public ProgramTest {
   }
 };
 
-TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsers) {
+TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsersAndExportedModelsTheSameScores) {
+  workspace.write("new.csv", "ann,3,5\nann,9,1\nann,14,30\nbob,7,2\n");
   for (const std::string& model : all_models()) {
+    SCOPED_TRACE(model);
     const std::string settings = "plays.yaml --set model.type=" + model;
     workspace.succeed(settings + " --train --quiet");
     const std::string command = "recommend " + settings + " --top 24 ";
+    workspace.succeed(command +
+                      "--input new.csv --interaction-weight-column 2 --keep-seen --quiet --output top.tsv");
+    expect_same_scores(workspace, "plays", "", 48);
     const std::string expected = workspace.succeed(command + "--split test --quiet").out;
     const std::string input = command + "--input plays.csv ";
     const Result weighted = workspace.succeed(input + "--interaction-weight-column plays");
@@ -179,19 +184,6 @@ TEST_F(Weights, ModelWithoutWeightsReadsNone) {
                    "best.h5 was trained without interaction weights, and counts every item the same");
   workspace.refuse("recommend small.yaml --interaction-weight-column rating",
                    "--interaction-weight-column requires --input");
-}
-
-TEST_F(Weights, ExportedModelsTakeWeightsOfItems) {
-  workspace.write("new.csv", "ann,3,5\nann,9,1\nann,14,30\nbob,7,2\n");
-  for (const std::string& model : all_models()) {
-    SCOPED_TRACE(model);
-    const std::string settings = "plays.yaml --set model.type=" + model;
-    workspace.succeed(settings + " --train --quiet");
-    workspace.succeed(
-        "recommend " + settings +
-        " --input new.csv --interaction-weight-column 2 --keep-seen --top 24 --quiet --output top.tsv");
-    expect_same_scores(workspace, "plays", "", 48);
-  }
 }
 
 }  // namespace
