@@ -340,44 +340,24 @@ std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const 
   std::vector<double> inverse_scale;
   for (std::int64_t i = 0; i < gram.items(); ++i) inverse_scale.push_back(gram.inverse_scale(i));
 
-  std::vector<NeighborList> own(
-      static_cast<std::size_t>(list_count(gram.items(), ranks.rank(), ranks.size())));
   std::vector<double> inverse(gram.order().size(), 0.0);  // P_jj of this rank's items
   std::vector<NeighborhoodSolver> solvers;
   for (int t = 0; t < threads; ++t)
     solvers.emplace_back(gram, inverse_scale, values.neighbors, l2, values.dropout);
-  context.progress.begin(format("{}, {} items", ease_title(values), gram.items()), std::ssize(own), "items");
   // About 1e12 operations between two looks at requests to stop, for which the ranks wait for each other.
   const double batch = std::min(4096.0, 1e12 / std::pow(static_cast<double>(values.neighbors), 3.0));
-  const std::int64_t items_per_batch = ranks.all_reduce(
-      std::max(std::int64_t{16} * threads, static_cast<std::int64_t>(batch)), comm::Reduction::max);
-  bool stopped = false;
-  const std::int64_t batches_end = list_count(gram.items(), 0, ranks.size());  // equal on all ranks
-  for (std::int64_t begin = 0; begin < batches_end && !stopped; begin += items_per_batch) {
-    const Range some{begin, std::min(std::ssize(own), begin + items_per_batch)};
-    parallel_for(
-        threads, some,
-        [&](int thread, std::int64_t list) {
-          const std::int64_t position = list * ranks.size() + ranks.rank();
-          inverse[static_cast<std::size_t>(gram.order()[static_cast<std::size_t>(position)])] =
-              solvers[static_cast<std::size_t>(thread)].solve(position, own[static_cast<std::size_t>(list)]);
-        },
-        [&](std::int64_t done) {
-          ranks.activity().note_progress();
-          context.progress.update(begin + done);
-        });
-    stopped = context.any_rank_asked_to_stop();
-  }
-  context.progress.end();
-  solvers.clear();
-  if (stopped) return nullptr;
+  const std::shared_ptr<SparseWeights> solved = solve_lists(
+      ease_title(values), gram.order(), ListDirection::sources_of_target, static_cast<std::int64_t>(batch),
+      context, threads, [&](int thread, std::int64_t position, NeighborList& list) {
+        inverse[static_cast<std::size_t>(gram.order()[static_cast<std::size_t>(position)])] =
+            solvers[static_cast<std::size_t>(thread)].solve(position, list);
+      });
+  if (!solved) return nullptr;
   ranks.all_reduce(std::span<double>(inverse));
   if (!std::ranges::all_of(inverse, [](double value) { return value > 0.0; })) throw_indefinite(values.l2);
   std::vector<math::LinearColumn> columns;
   for (std::size_t j = 0; j < inverse.size(); ++j) columns.push_back({l2, weights.of_items[j], inverse[j]});
-  return std::make_unique<EaseModel>(
-      gather_weights(std::move(own), gram.order(), ListDirection::sources_of_target, ranks, threads),
-      values.dropout, std::move(columns), threads);
+  return std::make_unique<EaseModel>(std::move(*solved), values.dropout, std::move(columns), threads);
 }
 
 }  // namespace vaecf::models

@@ -23,7 +23,7 @@ class ItemKnnSolution final : public Search {
   std::string unit() const override { return "solutions"; }
   std::shared_ptr<const ItemModel> solve(std::int64_t /*n*/, const Interactions& train,
                                          const Context& context, int threads) override {
-    return std::make_shared<SparseWeights>(solve_item_knn(train, options_, context, threads));
+    return solve_item_knn(train, options_, context, threads);
   }
   std::string title(std::int64_t /*n*/) const override { return title_; }
   Values values(std::int64_t /*n*/) const override { return {}; }

@@ -1,22 +1,19 @@
 #include "models/item_knn/solve.hpp"
 
-#include <vaecf/base/error.hpp>
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/math/linear_models.hpp>
 #include <vaecf/math/ranking.hpp>
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <utility>
 
 #include "models/linear/user_weights.hpp"
 
 namespace vaecf::models {
 
-SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& options, const Context& context,
-                             int threads) {
-  comm::Communicator& ranks = context.communicator;
+std::shared_ptr<SparseWeights> solve_item_knn(const Interactions& train, const ItemKnnOptions& options,
+                                              const Context& context, int threads) {
   const std::int64_t items = train.items.rows();
   const CsrView users = train.items.view();
   const UserWeights weights = weigh_users(train, options.user_power);
@@ -31,11 +28,7 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
     of_source.push_back(similarity.of_source(squares));
     of_target.push_back(similarity.of_target(squares));
   }
-  std::vector<std::int32_t> order(static_cast<std::size_t>(items));
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<NeighborList> own(static_cast<std::size_t>(list_count(items, ranks.rank(), ranks.size())));
-  const auto find_neighbors = [&](std::int64_t list) {
-    const std::int64_t i = list * ranks.size() + ranks.rank();
+  const auto find_neighbors = [&](int /*thread*/, std::int64_t i, NeighborList& to) {
     // Only the items that share a user with item i are visited, so that large catalogs take no longer.
     thread_local std::vector<float> row;
     row.resize(static_cast<std::size_t>(items), 0.0F);
@@ -66,7 +59,6 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
                                [](const auto& a, const auto& b) {
                                  return math::ranks_ahead(a.second, a.first, b.second, b.first);
                                });
-    NeighborList& to = own[static_cast<std::size_t>(list)];
     to.neighbors.reserve(count);
     to.weights.reserve(count);
     for (std::size_t k = 0; k < count; ++k) {
@@ -74,15 +66,9 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
       to.weights.push_back(static_cast<float>(similarity.raise(all[k].second)));
     }
   };
-  context.progress.begin(format("item-kNN, {} items", items), std::ssize(own), "items");
-  parallel_for(threads, {0, std::ssize(own)}, find_neighbors, [&](std::int64_t done) {
-    ranks.activity().note_progress();
-    context.progress.update(done);
-  });
-  context.progress.end();
-  return gather_weights(std::move(own), order,
-                        per_source ? ListDirection::targets_of_source : ListDirection::sources_of_target,
-                        ranks, threads);
+  return solve_lists("item-kNN", ascending_order(items),
+                     per_source ? ListDirection::targets_of_source : ListDirection::sources_of_target, 4096,
+                     context, threads, find_neighbors);
 }
 
 std::int64_t item_knn_entries(const Interactions& train, std::int64_t neighbors, int threads) {

@@ -4,7 +4,6 @@
 #include <vaecf/math/ranking.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -106,8 +105,7 @@ std::shared_ptr<const ItemModel> fold(const ItemModel& base, const LowRankTerm& 
                                       std::int64_t keep, comm::Communicator& ranks, int threads) {
   const std::int64_t lists = list_count(items, ranks.rank(), ranks.size());
   std::vector<NeighborList> own(static_cast<std::size_t>(lists));
-  std::vector<std::int32_t> order(static_cast<std::size_t>(items));
-  std::iota(order.begin(), order.end(), 0);
+  const std::vector<std::int32_t> order = ascending_order(items);
   const Csr base_columns = columns_of(base, items);
   const auto most = static_cast<std::size_t>(std::min(keep, items - 1));
   constexpr std::int64_t at_once = LowRankTerm::max_at_once;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -106,6 +107,41 @@ SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std:
     sort_row(std::span(all.indices).subspan(begin, size), std::span(all.data).subspan(begin, size));
   });
   return all;
+}
+
+std::shared_ptr<SparseWeights> solve_lists(
+    const std::string& title, std::span<const std::int32_t> order, ListDirection direction,
+    std::int64_t batch, const Context& context, int threads,
+    const std::function<void(int thread, std::int64_t n, NeighborList& list)>& solve) {
+  comm::Communicator& ranks = context.communicator;
+  const auto items = std::ssize(order);
+  std::vector<NeighborList> own(static_cast<std::size_t>(list_count(items, ranks.rank(), ranks.size())));
+  context.progress.begin(format("{}, {} items", title, items), std::ssize(own), "items");
+  const std::int64_t step =
+      ranks.all_reduce(std::max(std::int64_t{16} * threads, batch), comm::Reduction::max);
+  bool stopped = false;
+  const std::int64_t end = list_count(items, 0, ranks.size());  // equal on all ranks
+  for (std::int64_t begin = 0; begin < end && !stopped; begin += step) {
+    parallel_for(
+        threads, {begin, std::min(std::ssize(own), begin + step)},
+        [&](int thread, std::int64_t list) {
+          solve(thread, list * ranks.size() + ranks.rank(), own[static_cast<std::size_t>(list)]);
+        },
+        [&](std::int64_t done) {
+          ranks.activity().note_progress();
+          context.progress.update(begin + done);
+        });
+    stopped = context.any_rank_asked_to_stop();
+  }
+  context.progress.end();
+  if (stopped) return nullptr;
+  return std::make_shared<SparseWeights>(gather_weights(std::move(own), order, direction, ranks, threads));
+}
+
+std::vector<std::int32_t> ascending_order(std::int64_t items) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(items));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
 }
 
 }  // namespace vaecf::models

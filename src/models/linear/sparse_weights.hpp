@@ -5,7 +5,10 @@
 #include <vaecf/models/item_model.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace vaecf::models {
@@ -62,5 +65,17 @@ enum class ListDirection { sources_of_target, targets_of_source };
 /// Returns the weights in the lists of all ranks, on every rank. Collective.
 SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std::int32_t> order,
                              ListDirection direction, comm::Communicator& ranks, int threads);
+
+/// Returns the weights in the lists of all items, on every rank. Each rank computes its lists on `threads`
+/// threads: solve(thread, n, list) writes the list of the item order[n]. The progress is called `title`.
+/// Returns null on all ranks if the run was asked to stop; the ranks wait for each other after each
+/// `batch` lists of a rank, to find out. Collective.
+std::shared_ptr<SparseWeights> solve_lists(
+    const std::string& title, std::span<const std::int32_t> order, ListDirection direction,
+    std::int64_t batch, const Context& context, int threads,
+    const std::function<void(int thread, std::int64_t n, NeighborList& list)>& solve);
+
+/// Returns 0, 1, ..., `items` - 1.
+std::vector<std::int32_t> ascending_order(std::int64_t items);
 
 }  // namespace vaecf::models

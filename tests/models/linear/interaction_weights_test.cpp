@@ -56,7 +56,7 @@ TEST_F(ItemModels, WeightsOfModelsOfPlaysEqualTheReference) {
       }
       for (const auto per : {models::NeighborsPer::source, models::NeighborsPer::target})
         expect_weights(
-            models::solve_item_knn(plays, {.neighbors = 0, .source_power = 0.5, .per = per}, run, 2),
+            *models::solve_item_knn(plays, {.neighbors = 0, .source_power = 0.5, .per = per}, run, 2),
             knn_of_plays, 1e-6);
     });
   }
@@ -107,7 +107,7 @@ TEST_F(ItemModels, ItemKnnOfValuesEqualsFp64OnAnyNumberOfRanks) {
                                                   .power = 0.6,
                                                   .per = per},
                                                  run, 1 + ranks % 3)
-                              .stored(),
+                              ->stored(),
                           items);
             if (ranks == 1) of_one_rank = found;
             EXPECT_EQ(found, of_one_rank) << ranks;
@@ -134,8 +134,8 @@ TEST_F(ItemModels, ValuesOfOneChangeNoBit) {
       EXPECT_EQ(matrix_of(models::solve_ease(ones, values, run, 1)->stored(), items),
                 matrix_of(models::solve_ease(expected, values, run, 1)->stored(), items));
     }
-    EXPECT_EQ(models::solve_item_knn(ones, {.neighbors = 9}, run, 1).data,
-              models::solve_item_knn(expected, {.neighbors = 9}, run, 1).data);
+    EXPECT_EQ(models::solve_item_knn(ones, {.neighbors = 9}, run, 1)->data,
+              models::solve_item_knn(expected, {.neighbors = 9}, run, 1)->data);
   });
 }
 
@@ -145,7 +145,7 @@ TEST_F(ItemModels, ValuesWhoseProductsVanishMakeNoNeighbors) {
   users.values.assign(users.columns.size(), 1e-30F);
   const models::Interactions train = models::make_interactions(users, 20);
   on_ranks(1, [&](const run::Run& run) {
-    EXPECT_TRUE(models::solve_item_knn(train, {.neighbors = 5}, run, 1).data.empty());
+    EXPECT_TRUE(models::solve_item_knn(train, {.neighbors = 5}, run, 1)->data.empty());
     const auto model = models::solve_ease(train, {.l2 = 1.0, .neighbors = 5}, run, 1);
     EXPECT_TRUE(std::get<models::SparseWeights>(model->solution()).data.empty());
   });
