@@ -64,6 +64,14 @@ class RandomSplits : public test::PrepareTest {
   ItemsOf all_kept() const {
     return kept_if([](const test::Kept&) { return true; });
   }
+  static std::int64_t events_of(const ItemsOf& rows) {
+    std::int64_t events = 0;
+    for (const auto& [user, items] : rows) events += std::ssize(items);
+    return events;
+  }
+  std::int64_t dropped(const std::string& part) const {
+    return stage(part + ": dropped, no train user has the item").events;
+  }
   /// Returns all items of the rows.
   static Items items_in(const ItemsOf& rows) {
     Items all;
@@ -121,6 +129,7 @@ TEST_F(RandomSplits, StrongOnesDivideTheUsersAndThenTheItemsOfEach) {
                                         : (n < 2 ? 0 : std::max<std::size_t>(1, share)));
         }
         EXPECT_EQ(both, rows_of(kept, known, fold_in));
+        EXPECT_EQ(dropped(part), events_of(rows_of(kept, items_in(kept), fold_in)) - events_of(both));
       }
       EXPECT_EQ(users, kept.size()) << "each user is in one part";
     };
@@ -196,6 +205,7 @@ TEST_F(RandomSplits, WeakOnesAtRandomLoseAndDoubleNoEvent) {
       const ItemsOf kept = all_kept();
       ItemsOf all = items_of("train");
       const Items known = items_in(all);
+      std::int64_t unknown = 0;
       for (const auto& [user, items] : all) {
         const std::size_t n = kept.at(user).size();
         const auto count = split == SplitMethod::ratio ? std::max<std::size_t>(1, n * 3 / 10) : 1;
@@ -204,11 +214,13 @@ TEST_F(RandomSplits, WeakOnesAtRandomLoseAndDoubleNoEvent) {
       }
       for (const std::string part : {"validation", "test"}) {
         if (file().rows(part + "/held_out") == 0) continue;
+        unknown += dropped(part);
         for (const auto& [user, targets] : items_of(part + "/held_out"))
           for (const std::string& target : targets) EXPECT_TRUE(all[user].insert(target).second) << target;
       }
       EXPECT_EQ(all, rows_of(kept, known, all));
       EXPECT_EQ(all.size(), kept.size());
+      EXPECT_EQ(unknown, events_of(kept) - events_of(all));
     });
   }
 }
