@@ -1,5 +1,4 @@
 #include <vaecf/base/version.hpp>
-#include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
@@ -37,9 +36,7 @@ struct Source {
   explicit Source(const std::string& path)
       : checkpoint(path),
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), path)),
-        ids(checkpoint.dataset().item_ids) {
-    vaecf::checkpoint::require_known_model(checkpoint);
-  }
+        ids(checkpoint.dataset().item_ids) {}
 
   std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> texts = {

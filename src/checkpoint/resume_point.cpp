@@ -41,7 +41,7 @@ struct ResumeCandidate {
 
 /// Returns the newest valid checkpoint of the folder. File names order the checkpoints of a kind, so only the
 /// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a file of
-/// another format, since training from scratch instead would archive it.
+/// another format or of a later version, since training from scratch instead would archive it.
 std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder, Log& log) {
   std::array<std::optional<ResumeCandidate>, 3> newest;
   const auto candidates = io::list_checkpoints(folder);

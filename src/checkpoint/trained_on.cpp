@@ -3,7 +3,6 @@
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/data/weights.hpp>
 #include <vaecf/models/popularity.hpp>
 
 #include <variant>
@@ -43,9 +42,7 @@ std::string text_of(const io::DatasetFile& dataset, const char* name) {
 std::string weights_of(const io::DatasetFile& dataset) {
   if (!dataset.weighted()) return "";
   const std::string text = text_of(dataset, "interaction_weights");
-  if (text.empty()) return "rating";
-  data::stored_weight_rule(dataset.path(), text);
-  return text;
+  return text.empty() ? "rating" : text;
 }
 
 void require_same_features(const std::string& path, const TrainingState& checkpoint,

@@ -1,6 +1,5 @@
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/data/weights.hpp>
 #include <vaecf/math/metrics.hpp>
 
 #include <cmath>
@@ -145,8 +144,6 @@ device::LossSums TrainingState::sums_of(int rank, int size) const {
 }
 
 void require_known_model(const io::CheckpointFile& file) {
-  if (file.attributes().contains("interaction_weights"))
-    data::stored_weight_rule(file.path(), file.attribute<std::string>("interaction_weights"));
   config::parse_stored(file.attribute<std::string>("configuration"), file.path());
 }
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <tuple>
 
+#include "app/later_version.hpp"
 #include "capi/c_interface_fixture.hpp"
 
 namespace vaecf::app {
@@ -42,6 +43,25 @@ TEST_F(CInterface, EverythingIsReadAtOpen) {
     EXPECT_EQ(answers(), before);
     workspace.bash("rm -r runs");
     EXPECT_EQ(answers(), before);
+  }
+}
+
+/// Python opens models by this function.
+TEST_F(CInterface, ModelsOfLaterVersionsAreRefused) {
+  open("");
+  const io::CheckpointFile file(checkpoint());
+  const std::string later = workspace.path("later.h5");
+  const auto opened = [&](const Unknown& unknown) {
+    write_later_version(file, later, unknown.configuration, unknown.attributes);
+    vaecf_model* model = nullptr;
+    const vaecf_status status = vaecf_open(later.c_str(), nullptr, &model);
+    vaecf_close(model);
+    return status;
+  };
+  EXPECT_EQ(opened(of_no_effect), VAECF_OK);
+  for (const Unknown& unknown : unknown_to_this_version) {
+    EXPECT_EQ(opened(unknown), VAECF_INVALID);
+    EXPECT_NE(std::string(vaecf_error()).find(unknown.message), std::string::npos) << vaecf_error();
   }
 }
 

@@ -165,6 +165,10 @@ TEST_F(BadDataset, WithInvalidAttributesOrIdsIsRejected) {
           editor.put_string_attribute("written_by", "vaecf_dist 1.3.0");
         },
         {"requires a program that knows soft targets", "it was written by vaecf_dist 1.3.0"}},
+       {[](Hdf5Editor& editor) { editor.put_string_attribute("interaction_weights", "sqrt"); },
+        {"its interaction weights are sqrt", "must be rating or log1p; it was written by"}},
+       {[](Hdf5Editor& editor) { editor.put_integer_attribute("interaction_weights", 1); },
+        {"its interaction weights are not a text"}},
        {[](Hdf5Editor& editor) { editor.put_variable_string_attribute("note", "hello"); },
         {"attribute note", "variable length"}},
        {instead("/items/id", &Hdf5Editor::put_variable_strings,

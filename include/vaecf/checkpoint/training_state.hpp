@@ -70,7 +70,7 @@ struct TrainingState {
 io::Attributes checkpoint_attributes(const config::TrainingConfig& options, const TrainingState& state);
 
 /// Throws InputError if the model of a checkpoint may compute what this version does not implement: if a key
-/// of `model` in its configuration, or the rule of its interaction weights, is unknown.
+/// of `model` in its configuration is unknown.
 void require_known_model(const io::CheckpointFile& file);
 
 /// Reads the state of a checkpoint on the calling rank. Throws InputError if an attribute is missing or out

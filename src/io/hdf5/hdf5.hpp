@@ -157,8 +157,9 @@ class Hdf5Reader {
   /// Returns the ids in a dataset of integers or fixed-length strings. Throws InputError for other types and
   /// for integers beyond int64.
   IdList ids(const std::string& path) const;
-  /// Throws InputError if the file's attribute `requires` names something, such as a meaning of its arrays,
-  /// that its readers must implement: names separated by commas, none of which this version implements.
+  /// Throws OtherFormatError if the file's attribute `requires` names something, such as a meaning of its
+  /// arrays, that its readers must implement: names separated by commas, none of which this version
+  /// implements; or if its interaction weights follow an unknown rule.
   void require_known(const Attributes& attributes) const;
   /// Throws FileInUseError if the file is locked, else InputError with advice to create it again.
   [[noreturn]] void refuse_damaged(const std::string& problem) const;

@@ -1,5 +1,6 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/base/version.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/file_lock.hpp>
 
 #include <unistd.h>
@@ -271,12 +272,22 @@ std::string writer_of(const Attributes& attributes) {
 }
 
 void Hdf5Reader::require_known(const Attributes& attributes) const {
+  const auto fail = [&](const std::string& problem) {
+    throw OtherFormatError(format("{}: {}; it was written by {}", path_, problem, writer_of(attributes)));
+  };
+  if (const auto rule = attributes.find("interaction_weights"); rule != attributes.end()) {
+    const auto* name = std::get_if<std::string>(&rule->second);
+    if (name == nullptr || (*name != "rating" && *name != "log1p")) {
+      fail(format("its interaction weights are {}, which {} does not implement; they must be rating or log1p",
+                  name == nullptr ? "not a text" : excerpt(*name), written_by()));
+    }
+  }
   const auto found = attributes.find("requires");
   if (found == attributes.end()) return;
   const auto* names = std::get_if<std::string>(&found->second);
   if (names != nullptr && names->empty()) return;
-  refuse(format("requires a program that knows {}, but {} does not; it was written by {}",
-                names == nullptr ? "more" : excerpt(*names), written_by(), writer_of(attributes)));
+  fail(format("requires a program that knows {}, but {} does not",
+              names == nullptr ? "more" : excerpt(*names), written_by()));
 }
 
 void Hdf5Reader::read_attribute(hid_t attribute, Attributes& to) const {
