@@ -72,7 +72,7 @@ def test_vectors_give_the_scores(workspace: Workspace, name: str) -> None:
     features = test.user_features if model.n_user_features else None
     if model.type in ("ease", "item_knn"):
         for call in (model.item_vectors, lambda: model.user_vectors(test.fold_in)):
-            with pytest.raises(vaecf.InputError, match="the model has no vectors of items and users"):
+            with pytest.raises(vaecf.InputError, match="no vectors of items and users; .* give the term alone"):
                 call()
         return
     items, users = model.item_vectors(), model.user_vectors(test.fold_in, features)
@@ -81,7 +81,24 @@ def test_vectors_give_the_scores(workspace: Workspace, name: str) -> None:
     if name.startswith("autoencoder") and "multinomial" not in name:
         products = 1 / (1 + np.exp(-products))
     np.testing.assert_allclose(products, model.score(test.fold_in, features), rtol=1e-5, atol=1e-5)
+    best = model.recommend(test.fold_in, k=10, user_features=features, keep_seen=True)["item"].to_numpy().reshape(-1, 10)
+    assert (model.item_id[np.argsort(-products, axis=1, kind="stable")[:, :10]] == best).mean() > 0.995  # but for ties
     assert model.user_vectors(np.zeros((0, 120))).shape == (0, items.shape[1])
+
+
+def test_the_lines_of_the_page_find_the_lists(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page_of = (Path(__file__).parents[2] / "docs" / "SERVING.md").read_text()
+    code = page_of.partition("## Vectors")[2].partition("```python\n")[2].partition("```")[0]
+    path = workspace.folder / "runs" / "elsa" / "checkpoints" / "best.h5"
+    model = vaecf.Model(path)
+    ids = [str(item) for item in model.item_id[[3, 40, 7, 80]]]
+    for old, new in zip(("runs/elsa-ml1m/checkpoints/best.h5", '"1"', '"260"', '"1210"', '"858"'), (path, *ids), strict=True):
+        code = code.replace(old, f'"{new}"' if old.startswith('"') else str(new))
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(code, found)  # pylint: disable=exec-used
+    best = model.recommend([ids[:3], ids[3:]], k=10, keep_seen=True)["item"].to_numpy().reshape(2, 10)
+    assert found["items"].tolist() == best.tolist()
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -18,6 +18,7 @@ COMMANDS = {
     "tensorboard": ("vaecf.commands.tensorboard", "write the curves of runs as event files of TensorBoard"),
     "track": ("vaecf.commands.track", "log runs to MLflow, Weights & Biases or trackio"),
     "compare": ("vaecf.commands.compare", "compare recommenders user by user, from files of --per-user"),
+    "serve": ("vaecf.serve.command", "answer requests over HTTP with the model of a checkpoint"),
     "sweep": ("vaecf.commands.sweep", "search hyper-parameters with Optuna"),
     "scaling": ("vaecf.scaling.command", "report on a scaling experiment, or predict the speed on another machine"),
 }

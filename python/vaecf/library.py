@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,25 +28,26 @@ from .files import file_version
 from .program import find_program
 
 Array = np.ndarray[Any, Any]
+Matrix = Any  # a csr_matrix, or SparseRows
 
 NAME = "libvaecf.so.1"
 _OK, _FAILED = 0, 1
 # Users of a call, after which Ctrl-C ends the work: whole batches of 256, of which a user's bits depend.
-_USERS = 4 * 256
+USERS = 4 * 256
 _MAX_INT = 2**31 - 1
 
 
 class _Rows(ctypes.Structure):
     _fields_ = [
         ("rows", c_int64),
-        ("begin", POINTER(c_int64)),
-        ("columns", POINTER(c_int32)),
-        ("values", POINTER(c_float)),
+        ("begin", c_void_p),
+        ("columns", c_void_p),
+        ("values", c_void_p),
     ]
 
 
 class _Columns(ctypes.Structure):
-    _fields_ = [("count", c_int64), ("columns", POINTER(c_int32))]
+    _fields_ = [("count", c_int64), ("columns", c_void_p)]
 
 
 class _Request(ctypes.Structure):
@@ -66,8 +67,9 @@ class _Request(ctypes.Structure):
     ]
 
 
-def _pointer(values: Array, kind: Any) -> Any:
-    return values.ctypes.data_as(POINTER(kind))
+def _pointer(values: Array) -> int:
+    """Returns the address of an array, which takes less time than a pointer of ctypes."""
+    return values.ctypes.data
 
 
 class _Arrays:
@@ -76,20 +78,20 @@ class _Arrays:
     def __init__(self) -> None:
         self._kept: list[Array] = []
 
-    def _pointer(self, values: Any, kind: Any, dtype: Any) -> Any:
+    def _pointer(self, values: Any, dtype: Any) -> int:
         self._kept.append(np.ascontiguousarray(values, dtype))
-        return _pointer(self._kept[-1], kind)
+        return _pointer(self._kept[-1])
 
     def columns(self, columns: Array | None) -> _Columns | None:
         """Returns some columns; None for None."""
-        return None if columns is None else _Columns(len(columns), self._pointer(columns, c_int32, np.int32))
+        return None if columns is None else _Columns(len(columns), self._pointer(columns, np.int32))
 
-    def rows(self, matrix: sp.csr_matrix | None, with_values: bool = False) -> _Rows:
+    def rows(self, matrix: Matrix | None, with_values: bool = False) -> _Rows:
         """Returns the rows of a matrix whose columns ascend; no rows for None."""
         if matrix is None:
             return _Rows()
-        begin, columns = self._pointer(matrix.indptr, c_int64, np.int64), self._pointer(matrix.indices, c_int32, np.int32)
-        values = self._pointer(matrix.data, c_float, np.float32) if with_values else None
+        begin, columns = self._pointer(matrix.indptr, np.int64), self._pointer(matrix.indices, np.int32)
+        values = self._pointer(matrix.data, np.float32) if with_values else None
         return _Rows(matrix.shape[0], begin, columns, values)
 
 
@@ -136,17 +138,18 @@ def _library() -> ctypes.CDLL:
     library.vaecf_facts.argtypes = [c_void_p]
     library.vaecf_close.argtypes = [c_void_p]
     library.vaecf_close.restype = None
+    array = c_void_p  # the address of an array
     for name, arguments in {
         "open": [c_char_p, c_char_p, POINTER(c_void_p)],
-        "find": [c_void_p, c_int64, POINTER(c_char_p), POINTER(c_int32)],
+        "find": [c_void_p, c_int64, POINTER(c_char_p), array],
         "user_feature_columns": [
-            c_void_p, c_int64, POINTER(c_char_p), POINTER(c_char_p), POINTER(c_int32), c_int64, POINTER(c_int64)
+            c_void_p, c_int64, POINTER(c_char_p), POINTER(c_char_p), array, c_int64, POINTER(c_int64)
         ],
-        "recommend": [c_void_p, POINTER(_Request), POINTER(c_int32), POINTER(c_float), POINTER(c_int32), POINTER(c_float)],
-        "score": [c_void_p, POINTER(_Request), POINTER(c_float)],
-        "item_vectors": [c_void_p, c_int64, c_int64, c_int32, POINTER(c_float)],
-        "user_vectors": [c_void_p, POINTER(_Request), c_int32, POINTER(c_float)],
-        "similar": [c_void_p, _Columns, c_int32, POINTER(c_int32), POINTER(c_float)],
+        "recommend": [c_void_p, POINTER(_Request), array, array, array, array],
+        "score": [c_void_p, POINTER(_Request), array],
+        "item_vectors": [c_void_p, c_int64, c_int64, c_int32, array],
+        "user_vectors": [c_void_p, POINTER(_Request), c_int32, array],
+        "similar": [c_void_p, _Columns, c_int32, array, array],
     }.items():  # fmt: skip
         function = getattr(library, f"vaecf_{name}")
         function.argtypes, function.restype = arguments, ctypes.c_int
@@ -212,6 +215,16 @@ def _bytes(text: str) -> bytes:
 
 
 @dataclass(frozen=True)
+class SparseRows:
+    """Rows of at most USERS users, as of a csr_matrix whose columns ascend, which takes longer to make."""
+
+    shape: tuple[int, int]
+    indptr: Array
+    indices: Array
+    data: Array
+
+
+@dataclass(frozen=True)
 class Lists:
     """Lists of `width` places for each user, best first. Unused places have the column -1 and the score -inf or nan."""
 
@@ -244,52 +257,58 @@ class LoadedModel:
         """Returns the columns of items by their ids, int32; -1 for unknown ones."""
         columns = np.empty(len(ids), np.int32)
         texts = (c_char_p * len(ids))(*map(_bytes, ids))
-        _call("find", self._model, len(ids), texts, _pointer(columns, c_int32))
+        _call("find", self._model, len(ids), texts, _pointer(columns))
         return columns
 
     def user_feature_columns(self, name: str, value: str) -> Array:
         """Returns the feature inputs that a value in the column `name` of the table of users sets, ascending."""
         columns, used = np.empty(64, np.int32), c_int64()  # more than the hashes of a value
         names, values = (c_char_p * 1)(_bytes(name)), (c_char_p * 1)(_bytes(value))
-        _call("user_feature_columns", self._model, 1, names, values, _pointer(columns, c_int32), len(columns), byref(used))
+        _call("user_feature_columns", self._model, 1, names, values, _pointer(columns), len(columns), byref(used))
         return columns[: used.value].copy()
 
     def _requests(
         self,
-        histories: sp.csr_matrix,
-        features: sp.csr_matrix | None,
-        exclude_of_user: sp.csr_matrix | None = None,
+        histories: Matrix,
+        features: Matrix | None,
+        exclude_of_user: Matrix | None = None,
         least: int = 0,
         **members: Any,
     ) -> Iterator[tuple[slice, _Request]]:
         """Yields the rows of some users after the other, and a request for these users, which is valid until the next.
         `least`: 1 for a request also if there is no user."""
         weighted = bool(self.facts["interaction_weights"])
-        for first in range(0, max(least, histories.shape[0]), _USERS):
-            rows, arrays = slice(first, first + _USERS), _Arrays()
+        for first in range(0, max(least, histories.shape[0]), USERS):
+            rows, arrays = slice(first, first + USERS), _Arrays()
+            some = [
+                matrix if matrix is None or histories.shape[0] <= USERS else matrix[rows]
+                for matrix in (histories, features, exclude_of_user)
+            ]
             yield rows, _Request(
                 ctypes.sizeof(_Request),
-                histories=arrays.rows(histories[rows], weighted),
-                user_features=arrays.rows(None if features is None else features[rows]),
-                exclude_of_user=arrays.rows(None if exclude_of_user is None else exclude_of_user[rows]),
+                histories=arrays.rows(some[0], weighted),
+                user_features=arrays.rows(some[1]),
+                exclude_of_user=arrays.rows(some[2]),
                 **members,
             )
 
     def recommend(
         self,
-        histories: sp.csr_matrix,
-        features: sp.csr_matrix | None,
+        histories: Matrix,
+        features: Matrix | None,
         *,
         k: int,
         keep_seen: bool,
         reasons: int,
         include: Array | None,
         exclude: Array | None,
-        exclude_of_user: sp.csr_matrix | None,
+        exclude_of_user: Matrix | None,
         categories: sp.csr_matrix | None,
         at_most: int,
+        threads: int = 0,
     ) -> Lists:
-        """Returns the lists of users, as vaecf_recommend() of include/vaecf.h describes them."""
+        """Returns the lists of users, as vaecf_recommend() of include/vaecf.h describes them. `threads`: 1 for the calling
+        one alone, 0 for all."""
         users = histories.shape[0]
         width = min(k, int(self.facts["items"]))
         lists = Lists(
@@ -310,15 +329,16 @@ class LoadedModel:
             exclude=_optional(arrays.columns(exclude)),
             categories=None if categories is None else _optional(arrays.rows(categories)),
             at_most=min(at_most, _MAX_INT),
+            threads=threads,
         ):
             _call(
                 "recommend",
                 self._model,
                 byref(request),
-                _pointer(lists.items[rows], c_int32),
-                _pointer(lists.scores[rows], c_float),
-                _pointer(lists.because[rows], c_int32),
-                _pointer(lists.contributions[rows], c_float),
+                _pointer(lists.items[rows]),
+                _pointer(lists.scores[rows]),
+                _pointer(lists.because[rows]),
+                _pointer(lists.contributions[rows]),
             )
         return lists
 
@@ -326,13 +346,13 @@ class LoadedModel:
         """Returns the scores (users, items), float32; nan for users with neither items nor features."""
         scores = np.empty(histories.shape, np.float32)
         for rows, request in self._requests(histories, features):
-            _call("score", self._model, byref(request), _pointer(scores[rows], c_float))
+            _call("score", self._model, byref(request), _pointer(scores[rows]))
         return scores
 
     def item_vectors(self) -> Array:
         """Returns the vectors of all items, (items, vector_width). Throws InputError if the model has none."""
         vectors = np.empty((int(self.facts["items"]), int(self.facts["vector_width"])), np.float32)
-        _call("item_vectors", self._model, 0, *vectors.shape, _pointer(vectors, c_float))
+        _call("item_vectors", self._model, 0, *vectors.shape, _pointer(vectors))
         return vectors
 
     def user_vectors(self, histories: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
@@ -340,7 +360,7 @@ class LoadedModel:
         width = int(self.facts["vector_width"])
         vectors = np.empty((histories.shape[0], width), np.float32)
         for rows, request in self._requests(histories, features, least=1):
-            _call("user_vectors", self._model, byref(request), width, _pointer(vectors[rows], c_float))
+            _call("user_vectors", self._model, byref(request), width, _pointer(vectors[rows]))
         return vectors
 
     def similar(self, items: Array, k: int) -> tuple[Array, Array]:
@@ -349,7 +369,7 @@ class LoadedModel:
         found, scores = np.empty((len(items), width), np.int32), np.empty((len(items), width), np.float32)
         arrays = _Arrays()
         with h5py._objects.phil:  # pylint: disable=protected-access
-            _call("similar", self._model, arrays.columns(items), width, _pointer(found, c_int32), _pointer(scores, c_float))
+            _call("similar", self._model, arrays.columns(items), width, _pointer(found), _pointer(scores))
         return found, scores
 
 

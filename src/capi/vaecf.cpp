@@ -116,7 +116,10 @@ void score(const Model& model, const run::RecommendRequest& request, float* scor
 /// Throws InputError unless the model has vectors of `width` elements.
 void require_width(const Model& model, std::int32_t width) {
   const std::int64_t has = model.recommender().vector_width();
-  if (has == 0) throw InputError("the model has no vectors of items and users");
+  if (has == 0) {
+    throw InputError(
+        "the model has no vectors of items and users; those of a low-rank term would give the term alone");
+  }
   if (width != has) throw InputError(format("width: must be {}, got {}", has, width));
 }
 

@@ -1,0 +1,1 @@
+"""`vaecf serve`: answers requests over HTTP with the model of a checkpoint."""
