@@ -53,22 +53,6 @@ TEST_F(Duplicates, FirstInTimeCountsWhateverTheOrderOfLines) {
   }
 }
 
-TEST_F(Duplicates, LastMovesAPairToTheLaterPart) {
-  split_by_time({"2010-10-15", "2010-10-25"});
-  const std::string text =
-      "1 a 1 2010-10-10\n1 b 1 2010-10-11\n1 a 1 2010-10-20\n1 c 1 2010-10-26\n2 a 1 2010-10-10\n"
-      "2 b 1 2010-10-16\n2 c 1 2010-10-09\n";
-  for (const bool reverse : {false, true}) {
-    run_lines(text, reverse);
-    EXPECT_EQ(train()["1"], (Items{"a", "b"}));
-    options_.duplicates = DuplicateRule::last;
-    run_lines(text, reverse);
-    EXPECT_EQ(train()["1"], (Items{"b"}));
-    EXPECT_EQ(validation()["1"], (Items{"a"}));
-    options_.duplicates = DuplicateRule::first;
-  }
-}
-
 TEST_F(Duplicates, SumHasTheTimeAtWhichItReachesTheMinimum) {
   split_by_time({"2010-10-15", "2010-10-25"});
   options_.duplicates = DuplicateRule::sum;
@@ -183,13 +167,6 @@ TEST_F(Duplicates, LineWithoutATimeIsKeptAndCountsLast) {
   options_.split = SplitMethod::random;
   mode_.strict = true;
   expect_in(message_of<InputError>([&] { run_lines(text); }), {"the time is neither a number nor a date"});
-}
-
-TEST_F(Duplicates, NegativeRatingsAfterTheMinimumCount) {
-  options_.duplicates = DuplicateRule::sum;
-  options_.min_rating = 4;
-  run_lines("1 a 5 1\n1 a -3 2\n1 b 5 1\n1 b -1 2\n2 b 9 1\n");
-  EXPECT_EQ(train(), (ItemsOf{{"1", {"b"}}, {"2", {"b"}}}));
 }
 
 TEST_F(Duplicates, EachPartOfAGivenSplitHasItsOwnEvents) {

@@ -43,13 +43,7 @@ TEST_F(TimeSplits, CutsAtQuantilesOfTheEvents) {
   EXPECT_EQ(stage("time from 9").items, 2);
 }
 
-TEST_F(TimeSplits, EventsAtTheTimeOfACutAreAfterIt) {
-  std::string text = ten;
-  text.replace(text.find("2,11,5"), 6, "2,11,6");
-  text.replace(text.find("4,13,8"), 6, "4,13,9");
-  run(text);
-  expect_train_and_targets({{"1", {"10", "11"}}, {"2", {"10"}}, {"3", {"12"}}},
-                           {{"1", {"12"}}, {"2", {"11"}}}, {{"1", {}}});  // user 4 has no fold-in event
+TEST_F(TimeSplits, EventsAtTheDateOfACutAreAfterIt) {
   options_.dates = {"2015-01-01", "2016-01-01T12:00"};
   run("1,10,2014-12-31 23:59:59\n1,11,2015-01-01\n2,11,2013-01-01\n2,10,2016-01-01 11:59\n"
       "1,12,2016-01-01 12:00\n2,12,2014-01-01\n");
@@ -57,19 +51,6 @@ TEST_F(TimeSplits, EventsAtTheTimeOfACutAreAfterIt) {
                            {{"1", {"12"}}});
   EXPECT_EQ(items_of("test/fold_in"), (ItemsOf{{"1", {"10", "11"}}}));
   EXPECT_EQ(stage("time from 2015-01-01 to before 2016-01-01T12:00").events, 2);
-}
-
-TEST_F(TimeSplits, QuantilesCountOnlyEventsThatTheFiltersKeep) {
-  source_.rating_column = "3";
-  std::string text;
-  for (std::size_t end, begin = 0; (end = ten.find('\n', begin)) != std::string::npos; begin = end + 1)
-    text += ten.substr(begin, end - begin) + ",5\n";
-  run(text + "1,10,100,5\n5,11,-1,1\n6,10,-2,1\n");  // a repeated pair, two low ratings
-  EXPECT_EQ(items_of("train"), (ItemsOf{{"1", {"10", "11"}}, {"2", {"10", "11"}}, {"3", {"12"}}}));
-  options_.min_user_items = 2;  // user 3 is dropped: of 9 events, 4 are before the cut at 6
-  run(text);
-  EXPECT_EQ(items_of("train"), (ItemsOf{{"1", {"10", "11"}}, {"2", {"10", "11"}}}));
-  EXPECT_EQ(stage("time before 6").events, 4);
 }
 
 TEST_F(TimeSplits, QuantilesAreElementsOfTheSortedTimes) {
