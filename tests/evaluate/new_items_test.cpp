@@ -38,8 +38,9 @@ class NewItems : public TrainTest {
   }
 
   /// Writes users with tastes u mod 5 for items i mod 5. The taste is also the feature of an item. Without
-  /// new items, the dataset has neither these nor features.
-  void write(const std::string& name, bool with_new_items) const {
+  /// new items, the dataset has neither these nor features. With `in_histories`, a user with a history also
+  /// has a new item of another taste in it.
+  void write(const std::string& name, bool with_new_items, bool in_histories = false) const {
     std::mt19937 random(5);
     const auto draw = [&](std::int64_t user) {
       std::vector<std::int32_t> liked;
@@ -58,8 +59,10 @@ class NewItems : public TrainTest {
       for (std::int64_t u = 0; u < test_users; ++u) {
         const std::vector<std::int32_t> row = draw(u);
         // User 2 has no history, user 4 only new targets.
-        writer.append_row(split + "/fold_in",
-                          u == 2 ? std::vector<std::int32_t>() : sorted({row.begin() + 2, row.end()}));
+        std::vector<std::int32_t> history;
+        if (u != 2) history = sorted({row.begin() + 2, row.end()});
+        if (u != 2 && in_histories) history.push_back(static_cast<std::int32_t>(known_items + (u + 1) % 5));
+        writer.append_row(split + "/fold_in", history);
         std::vector<std::int32_t> targets;
         if (u != 4) targets = sorted({row[0], row[1]});
         const std::vector<std::int32_t> behind = new_targets_of(u);
@@ -208,6 +211,18 @@ TEST_F(NewItems, AreRankedAmongThemselvesByTheirFeatures) {
     });
   }
   on_ranks(2, [&](const run::Run& run) { test(run, options_.best_checkpoint(), file("per_user.h5")); });
+}
+
+TEST_F(NewItems, OfAHistoryAreNotInTheRandomOrder) {
+  write("with.h5", true, true);
+  on_ranks(2, [&](const run::Run& run) {
+    evaluate::Evaluator evaluator(run, run.dataset, "test", {"recall@3"});
+    const auto scorer = models::make_item_scorer(evaluator.popularity(), all_items, run);
+    const evaluate::NewItemsResult found = evaluator.evaluate(*scorer).new_items.value();
+    EXPECT_EQ(found.users, 16);
+    // 15 users have seen one of the ten new items, the user without history none.
+    EXPECT_NEAR(found.random.at("recall@3").mean, (15.0 * 3.0 / 9.0 + 3.0 / 10.0) / 16.0, 1e-12);
+  });
 }
 
 TEST_F(NewItems, OfEaseByNeighborhoodsHaveScoresFromTheirFeatures) {
