@@ -92,6 +92,11 @@ TEST_F(HeldOutUsers, AUserNeedsAnItemMoreThanPartsToBeHeldOut) {
   want(2, 0);
   run();
   EXPECT_EQ(held_out("validation"), 2);
+  want(1, automatic);
+  for (options_.seed = 1; options_.seed <= 5; ++options_.seed) {
+    run("1,10\n1,11\n2,10\n2,11\n3,10\n3,11\n3,12\n4,10\n5,11\n6,12\n");
+    EXPECT_EQ(held_out("validation"), 1) << "user 3, not one with two items, who is tested";
+  }
 }
 
 TEST_F(HeldOutUsers, ItemsOfUsersThatAreNotDrawnAreNoTargetsInSplitsGivenAndTime) {
