@@ -117,11 +117,12 @@ TEST_F(Evaluate, ComputesTheMetricsOfAnyLists) {
 }
 
 TEST_F(Evaluate, PrintsJsonWithWhatTheLinesBelowTheTableSay) {
-  workspace.write(
-      "other.csv",
-      "user,item,score\nann,h,7\nann,z,9\nann,a,7.5\nbob,d,3\nbob,c,2\ncyd,a,1\nfay,f,1\ngus,a,1\n");
+  workspace.write("other.csv",
+                  "user,item,score\nann,h,7\nann,z,9\nann,a,7.5\n"
+                  "bob,d,3\nbob,c,2\nbob,e,.5\nbob,f,.4\nbob,g,.3\nbob,h,.2\ncyd,a,1\nfay,f,1\ngus,a,1\n");
+  const std::string metrics = "hit@1,hit@2,hit@8,coverage@2";
   const auto json = io::Json::parse(
-      workspace.succeed("evaluate letters.h5 --lists other.csv --metrics hit@1,hit@2,coverage@2 --json").out);
+      workspace.succeed("evaluate letters.h5 --lists other.csv --json --metrics " + metrics).out);
   EXPECT_EQ(json.at("users"), 5);
   EXPECT_EQ(json.at("users_without_history"), 1);
   EXPECT_DOUBLE_EQ(json.at("metrics").at("hit@1").at("value"), 0.4);  // cyd, fay
@@ -135,6 +136,7 @@ TEST_F(Evaluate, PrintsJsonWithWhatTheLinesBelowTheTableSay) {
   EXPECT_EQ(json.at("unknown_users"), 1);
   EXPECT_EQ(json.at("short_lists").at("1"), 0);
   EXPECT_EQ(json.at("short_lists").at("2"), 2);
+  EXPECT_EQ(json.at("short_lists").at("8"), 3) << "not that of bob, which has all items that are no input";
 }
 
 TEST_F(Evaluate, LongListOfAUserHasNoPartInTheNext) {

@@ -101,9 +101,8 @@ TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsersAndExportedModelsTheSam
 TEST_F(Weights, InputInTheFormatOfTheSourceIsWeighedAsByPrepare) {
   std::string source = "user,item,plays\n";
   for (int user = 0; user < 60; ++user)
-    for (int k = 0; k < 8; ++k)
-      source += format("u{},{},{}\n", user, (user * user + 3 * k) % 20, 1 + (user * 5 + k * k) % 40);
-  source += "u1,1,7\nu2,4,0.5\n";
+    for (int k = 0; k < 10; ++k)  // two items of each user are repeated
+      source += format("u{},{},{}\n", user, (user * user + 3 * (k % 8)) % 20, 1 + (user * 5 + k * k) % 40);
   workspace.write("source.csv", source);
   workspace.write(
       "c.yaml",
