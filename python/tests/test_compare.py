@@ -155,6 +155,13 @@ def test_bootstrap_interval_is_that_of_scipy() -> None:
     assert high[0] == pytest.approx(found.confidence_interval.high, abs=0.06 * error)
 
 
+def test_bootstrap_interval_is_of_the_users_with_a_value() -> None:
+    values = np.full((50, 1), 0.5)
+    values[::2] = np.nan  # users without a target in the group
+    low, high = bootstrap_intervals(values, samples=200)
+    assert low.tolist() == high.tolist() == [0.5]
+
+
 def test_files_of_the_program_are_compared(
     workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
