@@ -109,6 +109,9 @@ def test_smallest_gini_is_best(sweep, tmp_path, capsys):
         assert row["best_epoch"] == "5"
     assert load_yaml(tmp_path / "runs" / "sweep-base" / "best.yaml")["name"] == rows[0]["folder"]
     assert f"best: trial {rows[0]['trial']}, gini@10 {values[0]:.4f}" in capsys.readouterr().out
+    optuna = pytest.importorskip("optuna")  # The search also needs the direction.
+    study = optuna.load_study(study_name="sweep-base", storage=f"sqlite:///{tmp_path}/runs/sweep-base/sweep.db")
+    assert study.best_value == pytest.approx(values[0])
 
 
 def test_same_command_resumes_and_does_not_repeat_values(sweep, tmp_path):
