@@ -274,9 +274,9 @@ class Device {
   /// d_hidden as it is. Both require the multinomial loss.
   virtual void output_layer_step(Loss loss, const Matrix& hidden, const Batch& batch, Layer layer,
                                  OutputGradients which, Matrix& d_hidden, const Backward& backward) = 0;
-  /// Replaces d_output, the gradient with respect to the output, by that with respect to act's argument, and
-  /// writes dW, dbias and, unless null, d_input: the gradient with respect to the input, plus
-  /// `added_to_input` (may be null).
+  /// Replaces d_output, the gradient with respect to the output, by that with respect to act's argument (its
+  /// 16-bit copy alone, if there is one), and writes dW, dbias and, unless null, d_input: the gradient with
+  /// respect to the input, plus `added_to_input` (may be null).
   virtual void linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
                                Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
                                const Backward& backward) = 0;

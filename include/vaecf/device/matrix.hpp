@@ -12,8 +12,9 @@ namespace vaecf::device {
 /// The rows() by columns() values of the current batch, row-major with stride() elements from row to row and
 /// zeros after the columns. On a GPU in 16-bit precisions there is a second copy as product operand; every
 /// writer must write both. There are two exceptions: the copy of a gradient with respect to a layer's output
-/// is undefined until the layer's backward pass has converted the gradient to that before the activation, and
-/// so are the copies of s and of both sums of swish_norm().
+/// is undefined until the layer's backward pass has converted the gradient to that before the activation,
+/// when its values become undefined if only the copy is read; and the copies of s and of both sums of
+/// swish_norm() are undefined.
 class Matrix {
  public:
   Matrix() = default;

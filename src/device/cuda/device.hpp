@@ -199,9 +199,11 @@ class Device : public device::Device, public device::Solver {
   void update_half_copy(Matrix& activations);
   /// Computes values = act(values + bias), and the copy.
   void add_bias(const float* bias, Activation act, Matrix& output);
-  /// Converts the gradient of a layer's output to that before `act` in place, values and copy. Writes its
-  /// column sums, the gradient of the bias (d_output.stride()).
-  void activation_backward(Activation act, const Matrix& output, Matrix& d_output, float* d_bias);
+  /// Converts the gradient of a layer's output to that before `act` in place: the copy and, if `reads` is
+  /// fp32, the values, which are undefined otherwise. Writes its column sums, the gradient of the bias
+  /// (d_output.stride()).
+  void activation_backward(Activation act, const Matrix& output, DType reads, Matrix& d_output,
+                           float* d_bias);
   /// Writes the sums of the columns of `d`, (d.stride()). The order of additions depends only on the sizes.
   void column_sums(const Matrix& d, float* sums);
   /// Calls write(rows) for ranges of a table's rows, and reports the gradient of each: at most eight ranges,

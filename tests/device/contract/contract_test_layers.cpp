@@ -54,7 +54,7 @@ TEST_P(Layers, Linear) {
           Reports reports(*this, layer);
           device().linear_backward(input, layer.layer, act, output, d_output, wanted > 0 ? &d_input : nullptr,
                                    wanted > 1 ? &added : nullptr, backward(layer, reports.callback()));
-          expect_near(read(d_output), expected.d_before, "d_output");
+          if (d_output.copy() == nullptr) expect_near(read(d_output), expected.d_before, "d_output");
           expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
           expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
           expect_zero_padding(layer.layout, layer.gradients);

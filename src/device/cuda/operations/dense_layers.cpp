@@ -32,7 +32,8 @@ struct AddBias {
 };
 
 // Computes the gradient before the activation and column sums. Each thread has eight columns of one partial:
-// thread w starts at the w-th eight and continues `partials` rows further down.
+// thread w starts at the w-th eight and continues `partials` rows further down. Replaces `values` only if
+// `keeps_values` is set.
 template <class T>
 struct ActivationBackward {
   const float* output;
@@ -40,6 +41,7 @@ struct ActivationBackward {
   std::int64_t rows;
   std::int64_t vecs;  // eights per row
   std::int64_t partials;
+  bool keeps_values;
   float* values;
   T* copy;
   float* partial;  // (partials, 8 * vecs)
@@ -54,7 +56,7 @@ struct ActivationBackward {
           d.at[j] = act == Activation::tanh ? math::tanh_backward(d.at[j], y.at[j])
                                             : math::sigmoid_backward(d.at[j], y.at[j]);
         }
-        store_vec8(values + at, d);
+        if (keeps_values) store_vec8(values + at, d);
       }
       if constexpr (!std::is_same_v<T, float>) store_vec8(copy + at, d);
       add(d, sums);
@@ -225,14 +227,15 @@ void Device::add_bias(const float* bias, Activation act, Matrix& output) {
   });
 }
 
-void Device::activation_backward(Activation act, const Matrix& output, Matrix& d_output, float* d_bias) {
+void Device::activation_backward(Activation act, const Matrix& output, DType reads, Matrix& d_output,
+                                 float* d_bias) {
   const std::int64_t rows = d_output.rows();
   const std::int64_t vecs = d_output.stride() / 8;
   sum_columns(stream_, scratch_, rows, 8 * vecs, d_bias, [&](std::int64_t partials, float* partial) {
     dispatch_dtype(dtype(), [&]<class T>(T) {
       launch_elements(stream_, partials * vecs,
-                      ActivationBackward<T>{output.values(), act, rows, vecs, partials, d_output.values(),
-                                            copy_of<T>(d_output), partial});
+                      ActivationBackward<T>{output.values(), act, rows, vecs, partials, reads == DType::fp32,
+                                            d_output.values(), copy_of<T>(d_output), partial});
     });
   });
 }
@@ -276,7 +279,7 @@ void Device::linear_backward(const Matrix& input, Layer layer, Activation act, c
   float* d_weight = backward.gradients.data() + weight.range.begin;
   const std::int64_t rows = d_output.rows();
 
-  activation_backward(act, output, d_output, backward.gradients.data() + bias.begin);
+  activation_backward(act, output, dtype(), d_output, backward.gradients.data() + bias.begin);
   if (rows == 0) {
     stream_.memset_zero(d_weight, weight.range.size() * 4);
   } else {

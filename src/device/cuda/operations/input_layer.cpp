@@ -186,7 +186,9 @@ void Device::sparse_linear_backward(const device::Batch& batch_base, Layer layer
     update_half_copy(d_output);
   } else {
     bias = backward.layout().tensors[layer.bias].range;
-    activation_backward(act, output, d_output, backward.gradients.data() + bias.begin);
+    // Features read the gradient of the own users, which may be small enough for fp32.
+    activation_backward(act, output, gradient_reads(dtype(), d_output.rows(), d_output), d_output,
+                        backward.gradients.data() + bias.begin);
   }
   // Before the report: the reduction of the bias must not delay the gradient of all users.
   const void* all = exchange.gather(d_output, reads);
