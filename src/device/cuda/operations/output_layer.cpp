@@ -76,7 +76,7 @@ class OutputLayer {
     for (std::int64_t first = 0; first < batch_.users(); first += block_users_) {
       const Range block{first, std::min(first + block_users_, batch_.users())};
       write_logits(block);
-      dispatch_dtype(dtype_, [&]<class T>(T) { write_gradient(loss, rows_of<T>(block), block.size()); });
+      dispatch_dtype(dtype_, [&]<class T>(T) { write_gradient(loss, rows_of<T>(block), ones_of<T>(block)); });
       const Operand gradient =
           device_.matmuls_.split(device_.stream_, dtype_, logits_, block.size() * stride_);
       if (!exchange_.alone()) hidden_gradient(block, gradient);
@@ -111,6 +111,9 @@ class OutputLayer {
     logits_ = scratch.get<std::byte>(Scratch::logits, block_users_ * stride_ * size_of(dtype_), "the logits");
     positive_logits_ = scratch.get<float>(Scratch::per_entry, std::max<std::int64_t>(batch_.max_entries, 1),
                                           "logits of the batch's interactions");
+    if (which_ != OutputGradients::hidden)
+      with_ones_ = scratch.get<std::byte>(Scratch::hidden, block_users_ * weight_rows() * size_of(dtype_),
+                                          "hidden units of the batch");
     exchange_.values_memory(2 * block_users_);
     exchange_.reserve_gather(hidden_, dtype_);
     all_hidden_ = static_cast<const std::byte*>(exchange_.gather(hidden_, dtype_));
@@ -145,6 +148,20 @@ class OutputLayer {
             .positive_logits = positive_logits_};
   }
 
+  /// Returns what appends ones to the hidden units of `block`.
+  template <class T>
+  AppendOnes<T> ones_of(Range block) const {
+    return {.from = reinterpret_cast<const T*>(hidden_of(block)),
+            .users = block.size(),
+            .stride = hidden_.stride(),
+            .columns = hidden_.columns(),
+            .to = reinterpret_cast<T*>(with_ones_),
+            .width = weight_rows()};
+  }
+
+  /// Returns the rows of the weight gradient, with those of the bias and the spare ones behind it.
+  std::int64_t weight_rows() const { return round_up(hidden_.columns() + 1, row_alignment); }
+
   void write_logits(Range block) {
     const MatmulSpec spec{.m = block.size(),
                           .n = stride_,
@@ -156,65 +173,51 @@ class OutputLayer {
     if (items_ > 0) device_.matmuls_.run(device_.stream_, spec, hidden_of(block), weights_, logits_, biases_);
   }
 
-  /// Computes the losses of `users` users, and replaces their logits by gradients.
+  /// Computes the losses of a block of users, replaces their logits by gradients, and copies their hidden
+  /// units.
   template <class T>
-  void write_gradient(Loss loss, const LogitRows<T>& rows, std::int64_t users) {
+  void write_gradient(Loss loss, const LogitRows<T>& rows, const AppendOnes<T>& ones) {
     const std::int64_t row_bytes = round_up(items_, row_alignment) * size_of(dtype_);
     Stream& stream = device_.stream_;
     if (loss == Loss::squared) {
-      launch(stream, users, SquaredErrorOfUser<T>{rows, 1.0 / static_cast<double>(batch_.all_items)});
+      launch(stream, ones.blocks(),
+             SquaredErrorOfUser<T>{rows, ones, 1.0 / static_cast<double>(batch_.all_items)});
     } else if (!exchange_.alone() || row_bytes > large_row) {
-      merged_softmax(rows, users);
+      merged_softmax(rows, ones);
     } else if (row_bytes > small_row) {
-      launch(stream, users, StagedSoftmax<T, large_row>{rows});
+      launch(stream, ones.blocks(), StagedSoftmax<T, large_row>{rows, ones});
     } else {
-      launch(stream, users, StagedSoftmax<T, small_row>{rows});
+      launch(stream, ones.blocks(), StagedSoftmax<T, small_row>{rows, ones});
     }
   }
 
   /// Merges the softmax of segments of each row, and then those of all item slices.
   template <class T>
-  void merged_softmax(const LogitRows<T>& rows, std::int64_t users) {
+  void merged_softmax(const LogitRows<T>& rows, const AppendOnes<T>& ones) {
     Stream& stream = device_.stream_;
+    const std::int64_t users = ones.users;
     const std::int64_t per_row = (items_ + segment_items - 1) / segment_items;
     const Segments<T> segments{per_row, segment_items,
                                device_.scratch_.template get<SegmentSums>(
                                    Scratch::segments, block_users_ * per_row, "sums of logits")};
     launch(stream, users * per_row, SoftmaxOfSegments<T>{rows, segments});
-    launch(stream, users, PairsOfUsers<T>{rows, segments, exchange_.values_memory(2 * users)});
+    launch(stream, ones.blocks(), PairsOfUsers<T>{rows, ones, segments, exchange_.values_memory(2 * users)});
     const float* pairs = exchange_.gather_values(2 * users);
     launch(stream, users * per_row,
            GradientOfSegments<T>{rows, segments, pairs, exchange_.item_slices(), 2 * users});
-  }
-
-  /// Copies the hidden units of `block` and appends a column of ones.
-  const void* append_ones(Range block, std::int64_t stride) {
-    void* to = device_.scratch_.bytes(Scratch::hidden, block_users_ * stride * size_of(dtype_),
-                                      "hidden units of the batch");
-    dispatch_dtype(dtype_, [&]<class T>(T) {
-      launch_elements(device_.stream_, block.size() * stride / 8,
-                      AppendOnes<T>{.from = reinterpret_cast<const T*>(hidden_of(block)),
-                                    .stride = hidden_.stride(),
-                                    .columns = hidden_.columns(),
-                                    .vecs_per_row = stride / 8,
-                                    .to = static_cast<T*>(to)});
-    });
-    return to;
   }
 
   /// Adds up the gradients of `block` and those of the blocks before it: d_weight, d_bias after it, and zeros
   /// in the spare rows behind it.
   void weight_gradient(Range block, const Operand& gradient) {
     if (which_ == OutputGradients::hidden) return;
-    const std::int64_t rows = round_up(hidden_.columns() + 1, row_alignment);  // with the spare ones
-    const MatmulSpec spec{.m = rows,
+    const MatmulSpec spec{.m = weight_rows(),
                           .n = stride_,
                           .k = block.size(),
                           .a_transposed = true,
                           .accumulate = block.begin > 0,
                           .operands = dtype_};
-    if (items_ > 0)
-      device_.matmuls_.run(device_.stream_, spec, append_ones(block, rows), gradient, d_weight_);
+    if (items_ > 0) device_.matmuls_.run(device_.stream_, spec, with_ones_, gradient, d_weight_);
     if (block.end == batch_.users()) report();
   }
 
@@ -258,6 +261,7 @@ class OutputLayer {
   const std::byte* all_hidden_ = nullptr;  // operand (users, stride of hidden_)
   std::byte* logits_ = nullptr;            // (users of a block, stride)
   float* positive_logits_ = nullptr;       // (entries of the batch)
+  std::byte* with_ones_ = nullptr;         // hidden units of a block and ones (users, weight_rows())
   float* d_all_ = nullptr;                 // gradients of the hidden units of all users
   EventHandle summed_;
 };

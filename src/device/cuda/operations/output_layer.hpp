@@ -10,6 +10,7 @@
 #include "device/cuda/item_ids.hpp"
 #include "device/cuda/operations/row_exponential.hpp"
 #include "device/cuda/operations/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
 #include "device/cuda/shared_names.hpp"
 #include "device/cuda/step_state.hpp"
 
@@ -156,6 +157,36 @@ struct LogitRows {
   }
 };
 
+/// Copies the hidden units of a block of users and appends a column of ones, whose row of the weight gradient
+/// is the gradient of the bias: the work of blocks [users, blocks()) of a kernel with one user per block.
+template <class T>
+struct AppendOnes {
+  static constexpr std::int64_t rows_per_block = 8;
+  const T* from;  // (users, stride) with zeros after its columns
+  std::int64_t users;
+  std::int64_t stride;
+  std::int64_t columns;
+  T* to;               // null: not needed
+  std::int64_t width;  // of its rows, more than `columns`
+
+  std::int64_t blocks() const { return users + (to != nullptr ? blocks_for(users, rows_per_block) : 0); }
+
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
+    constexpr int size = 16 / sizeof(T);
+    const std::int64_t first_row = (block - users) * rows_per_block;
+    const std::int64_t rows = users - first_row < rows_per_block ? users - first_row : rows_per_block;
+    const auto per_row = static_cast<std::uint32_t>(width / size);
+    thread_group.each(rows * per_row, [&](std::int64_t i) {
+      const std::int64_t row = first_row + static_cast<std::uint32_t>(i) / per_row;
+      const std::int64_t first = static_cast<std::uint32_t>(i) % per_row * size;
+      T* const place = to + row * width + first;
+      store_words(place, first < stride ? load_words(from + row * stride + first) : Words128{});
+      if (first <= columns && columns < first + size) place[columns - first] = from_float<T>(1.0F);
+    });
+  }
+};
+
 /// One user per block, with a row of at most `row_bytes`. The row is copied to shared memory, so that each
 /// logit is read once from device memory.
 template <class T, int row_bytes>
@@ -166,9 +197,11 @@ struct StagedSoftmax {
   // registers.
   static constexpr int blocks_at_once = row_bytes <= 40 * 1024 && !std::is_same_v<T, float> ? 5 : 4;
   LogitRows<T> rows;
+  AppendOnes<T> ones;
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
+    if (block >= ones.users) return ones(thread_group, block);
     const RowPart<T> row = rows.part(block, 0, rows.items);
     T* const staged = reinterpret_cast<T*>(scratch);
     thread_group.stage(staged, row.row, row.vecs() * 8 * sizeof(T));
@@ -234,11 +267,13 @@ template <class T>
 struct PairsOfUsers {
   static constexpr int threads = 32;
   LogitRows<T> rows;
+  AppendOnes<T> ones;
   Segments<T> segments;
   float* pairs;  // (users of the block, 2)
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t row) const {
+    if (row >= ones.users) return ones(thread_group, row);
     const SegmentSums* of_row = segments.sums + row * segments.per_row;
     const float maximum =
         thread_group.max(segments.per_row, [&](std::int64_t s) { return of_row[s].softmax.maximum; });
@@ -294,11 +329,15 @@ struct GradientOfSegments {
 template <class T>
 struct SquaredErrorOfUser {
   static constexpr int threads = 256;
+  static constexpr int blocks_at_once =
+      6;  // without the bound, the compiler uses fewer registers, and spills
   LogitRows<T> rows;
+  AppendOnes<T> ones;
   double item_weight;  // 1 / items
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
+    if (block >= ones.users) return ones(thread_group, block);
     const RowPart<T> row = rows.part(block, 0, rows.items);
     const float scale = rows.state->scale.scale * static_cast<float>(item_weight);
     // (o - 1)^2 at the user's seen items is o^2 + (1 - 2 o); the logits are saved before they are
@@ -325,28 +364,6 @@ struct SquaredErrorOfUser {
       const float output = math::sigmoid(logit);
       return scale * math::squared_error_gradient(output - 1.0F, output);
     });
-  }
-};
-
-/// Appends a column of ones to the hidden units, whose row of the weight gradient is the gradient of the
-/// bias.
-template <class T>
-struct AppendOnes {
-  const T* from;  // (rows, stride) with zeros after its columns
-  std::int64_t stride;
-  std::int64_t columns;
-  std::int64_t vecs_per_row;  // eights of `to`: more than `columns` elements
-  T* to;
-
-  VAECF_HD void operator()(std::int64_t e) const {
-    const std::int64_t row = e / vecs_per_row;
-    const std::int64_t first = e % vecs_per_row * 8;
-    Vec8 x{};
-    if (first < stride) x = load_vec8(from + row * stride + first);
-    for (int j = 0; j < 8; ++j) {
-      if (first + j == columns) x.at[j] = 1.0F;
-    }
-    store_vec8(to + 8 * e, x);
   }
 };
 
