@@ -55,8 +55,9 @@ struct Moments {
 
 /// A fused update: the operation that computes the gradient of a tensor of items (TensorKind) also updates
 /// that tensor, while the gradient is in cache, or beside later operations. Its ranges of the gradient buffer
-/// are then undefined and are not reported as ready. Only if fuses_updates(), the rule does not clip, and no
-/// other rank has a gradient of the tensor.
+/// are then undefined and are not reported as ready. Gradients of biases that are not reported, gains and
+/// offsets are complete after sparse_linear_backward(). Only if fuses_updates(), the rule does not clip, and
+/// no other rank has a gradient of the tensor.
 struct FusedUpdate {
   Parameters& parameters;
   Buffer& first_moment;

@@ -50,6 +50,14 @@ struct GradientRows {
   std::int64_t stride;
 };
 
+/// Partial sums (partials, 8 vecs) of 8 `vecs` columns, to be added to `sums`.
+struct ColumnSums {
+  const float* partial;
+  std::int64_t partials;
+  std::int64_t vecs;
+  float* sums;
+};
+
 /// The device for NVIDIA GPUs. All work of a step is queued on one stream, except that of run_beside(),
 /// without blocking the host. In bf16 and fp16, products have 16-bit operands and fp32 sums; master weights,
 /// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see
@@ -200,12 +208,21 @@ class Device : public device::Device, public device::Solver {
   /// Computes values = act(values + bias), and the copy.
   void add_bias(const float* bias, Activation act, Matrix& output);
   /// Converts the gradient of a layer's output to that before `act` in place: the copy and, if `reads` is
-  /// fp32, the values, which are undefined otherwise. Writes its column sums, the gradient of the bias
-  /// (d_output.stride()).
+  /// fp32, the values, which are undefined otherwise. The next finish_sums() writes its column sums, the
+  /// gradient of the bias (d_output.stride()).
   void activation_backward(Activation act, const Matrix& output, DType reads, Matrix& d_output,
                            float* d_bias);
-  /// Writes the sums of the columns of `d`, (d.stride()). The order of additions depends only on the sizes.
+  /// The next finish_sums() writes the sums of the columns of `d`, (d.stride()). The order of additions
+  /// depends only on the sizes.
   void column_sums(const Matrix& d, float* sums);
+  /// Calls write_partials(partials, partial), which launches a kernel that writes partial sums of d's
+  /// columns.
+  template <class F>
+  void sum_columns(const Matrix& d, float* sums, F&& write_partials);
+  /// Writes all sums of columns that are open, in one launch.
+  void finish_sums();
+  /// Leaves them to sparse_linear_backward() if nothing needs them before it.
+  void finish_sums(const Backward& backward);
   /// Calls write(rows) for ranges of a table's rows, and reports the gradient of each: at most eight ranges,
   /// each of at least 4096 rows, or all at once if backward.ready is empty.
   template <class Write>
@@ -245,10 +262,11 @@ class Device : public device::Device, public device::Solver {
   // Must not use scratch memory or products, which belong to stream_; only the sort uses that of primitives_.
   Stream side_stream_;
   Event forked_;
-  SideWork sort_;                   // the transpose of a scheduled batch
-  const Batch* sorting_ = nullptr;  // the last such batch
-  SideWork unused_;                 // update_unused_rows()
-  SideWork update_;                 // the output layer
+  SideWork sort_;                      // the transpose of a scheduled batch
+  const Batch* sorting_ = nullptr;     // the last such batch
+  SideWork unused_;                    // update_unused_rows()
+  SideWork update_;                    // the output layer
+  std::vector<ColumnSums> open_sums_;  // whose partial sums are written
   // The batch of update_unused_rows(), until table_gradient() has left these rows out.
   const Batch* updated_unused_ = nullptr;
   AllocationEpoch allocation_epoch_;

@@ -12,6 +12,7 @@ namespace vaecf::cuda {
 /// Temporary device memory of operations, kept between calls; one slot per purpose.
 class Scratch {
  public:
+  static constexpr int max_column_sums = 4;  ///< sums of columns that may be open at the same time
   enum Slot {
     logits,
     hidden,
@@ -28,7 +29,8 @@ class Scratch {
     sums_of_all,
     exchanged,
     used_items,
-    slots
+    column_sums,
+    slots = column_sums + max_column_sums
   };
   Scratch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   /// Returns at least `bytes`, not zeroed. Growth invalidates graphs. Throws std::logic_error during a

@@ -136,6 +136,7 @@ void Device::begin_step(const device::StepParams& params, device::StepState& ste
   stream_.record(begun);
   next_begun_ = (next_begun_ + 1) % begun_.size();
   updated_unused_ = nullptr;
+  open_sums_.clear();
   step.params = params;
   step.nll.users = step.kl.users = step.weighted_kl.users = 0;
   launch_elements<32>(stream_, 2, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
@@ -144,6 +145,7 @@ void Device::begin_step(const device::StepParams& params, device::StepState& ste
 void Device::end_step(device::StepState& step_base) {
   auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("step ends");
+  if (!open_sums_.empty()) throw std::logic_error("end_step: a fused backward pass must end with the input");
   join_side_stream();
   launch(stream_, 1,
          EndStep{take_losses(step), step.gradient_stats.data(), precision_ == device::Precision::fp16});

@@ -89,35 +89,53 @@ struct PartialColumnSums {
   }
 };
 
-// Adds the partials. Each block has 128 columns, with 16 threads for each eight of them.
+// Adds the partials of several sums. Each block has 128 columns of one, with 16 threads for each eight of
+// them.
 struct ReduceColumnPartials {
   static constexpr int threads = 256;
   static constexpr int vecs_per_block = 16;
   static constexpr int shares = threads / vecs_per_block;
   static constexpr int scratch_bytes = threads * sizeof(Vec8);
-  const float* partial;
-  std::int64_t partials;
-  std::int64_t vecs;
-  float* sums;
+  struct Part {
+    ColumnSums sum;
+    std::int64_t first_block;
+  };
+  Part parts[Scratch::max_column_sums] = {};
+  int count = 0;
+
+  /// Adds `sum` and returns the number of blocks so far.
+  std::int64_t add(const ColumnSums& sum, std::int64_t blocks) {
+    parts[count++] = {sum, blocks};
+    return blocks + blocks_for(sum.vecs, vecs_per_block);
+  }
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
-    float* shared = reinterpret_cast<float*>(scratch);  // (shares, 128)
-    const std::int64_t first = block * vecs_per_block;
-    const std::int64_t mine = vecs - first < vecs_per_block ? vecs - first : vecs_per_block;
+    int part = 0;
+    while (part + 1 < count && block >= parts[part + 1].first_block) ++part;
+    const ColumnSums& sum = parts[part].sum;
+    reduce(thread_group, sum, (block - parts[part].first_block) * vecs_per_block,
+           reinterpret_cast<float*>(scratch));
+  }
+
+  /// `shared`: (shares, 128).
+  template <class ThreadGroup>
+  VAECF_HD static void reduce(ThreadGroup& thread_group, const ColumnSums& of, std::int64_t first,
+                              float* shared) {
+    const std::int64_t mine = of.vecs - first < vecs_per_block ? of.vecs - first : vecs_per_block;
     thread_group.each(threads, [&](std::int64_t i) {
       const std::int64_t e = i % vecs_per_block;
       if (e >= mine) return;
       Vec8 sum{};
-      for (std::int64_t partial_row = i / vecs_per_block; partial_row < partials; partial_row += shares) {
-        add(load_vec8(partial + 8 * (partial_row * vecs + first + e)), sum);
+      for (std::int64_t row = i / vecs_per_block; row < of.partials; row += shares) {
+        cuda::add(load_vec8(of.partial + 8 * (row * of.vecs + first + e)), sum);
       }
       store_vec8(shared + 8 * i, sum, Memory::shared);
     });
     thread_group.each(8 * mine, [&](std::int64_t column) {
       float sum = 0.0F;
       for (int share = 0; share < shares; ++share) sum += shared[8 * vecs_per_block * share + column];
-      sums[8 * first + column] = sum;
+      of.sums[8 * first + column] = sum;
     });
   }
 };
@@ -132,19 +150,6 @@ constexpr std::int64_t min_rows_per_partial = 8;
 std::int64_t num_partials(std::int64_t rows, std::int64_t columns) {
   const std::int64_t max_for_rows = std::clamp<std::int64_t>(rows / min_rows_per_partial, 1, max_partials);
   return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, max_for_rows);
-}
-
-/// Writes the sums of `columns` columns; write_partials(partials, partial) launches a kernel that writes
-/// the partial sums (partials, columns).
-template <class F>
-void sum_columns(Stream& stream, Scratch& scratch, std::int64_t rows, std::int64_t columns, float* sums,
-                 F&& write_partials) {
-  if (rows == 0) return stream.memset_zero(sums, columns * 4);
-  const std::int64_t partials = num_partials(rows, columns);
-  auto* partial = scratch.get<float>(Scratch::products, partials * columns, "sums of gradients");
-  write_partials(partials, partial);
-  launch(stream, blocks_for(columns / 8, ReduceColumnPartials::vecs_per_block),
-         ReduceColumnPartials{partial, partials, columns / 8, sums});
 }
 
 VAECF_HD inline float swish(const float* x, std::int64_t j) {
@@ -218,6 +223,30 @@ void Device::update_half_copy(Matrix& activations) {
   write_half_copies(activations.values(), activations.copy(), activations.rows() * activations.stride());
 }
 
+template <class F>
+void Device::sum_columns(const Matrix& d, float* sums, F&& write_partials) {
+  const std::int64_t vecs = d.stride() / 8;
+  if (d.rows() == 0) return stream_.memset_zero(sums, 8 * vecs * 4);
+  if (open_sums_.size() == Scratch::max_column_sums) finish_sums();
+  const std::int64_t partials = num_partials(d.rows(), 8 * vecs);
+  const auto slot = static_cast<Scratch::Slot>(Scratch::column_sums + static_cast<int>(open_sums_.size()));
+  auto* partial = scratch_.get<float>(slot, partials * 8 * vecs, "sums of gradients");
+  write_partials(partials, partial);
+  open_sums_.push_back({partial, partials, vecs, sums});
+}
+
+void Device::finish_sums() {
+  ReduceColumnPartials reduce;
+  std::int64_t blocks = 0;
+  for (const ColumnSums& sum : open_sums_) blocks = reduce.add(sum, blocks);
+  open_sums_.clear();
+  launch(stream_, blocks, reduce);
+}
+
+void Device::finish_sums(const Backward& backward) {
+  if (backward.fused == nullptr || backward.ready) finish_sums();
+}
+
 void Device::add_bias(const float* bias, Activation act, Matrix& output) {
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const std::int64_t vecs_per_row = output.stride() / 8;
@@ -229,20 +258,20 @@ void Device::add_bias(const float* bias, Activation act, Matrix& output) {
 
 void Device::activation_backward(Activation act, const Matrix& output, DType reads, Matrix& d_output,
                                  float* d_bias) {
-  const std::int64_t rows = d_output.rows();
   const std::int64_t vecs = d_output.stride() / 8;
-  sum_columns(stream_, scratch_, rows, 8 * vecs, d_bias, [&](std::int64_t partials, float* partial) {
+  sum_columns(d_output, d_bias, [&](std::int64_t partials, float* partial) {
     dispatch_dtype(dtype(), [&]<class T>(T) {
-      launch_elements(stream_, partials * vecs,
-                      ActivationBackward<T>{output.values(), act, rows, vecs, partials, reads == DType::fp32,
-                                            d_output.values(), copy_of<T>(d_output), partial});
+      launch_elements(
+          stream_, partials * vecs,
+          ActivationBackward<T>{output.values(), act, d_output.rows(), vecs, partials, reads == DType::fp32,
+                                d_output.values(), copy_of<T>(d_output), partial});
     });
   });
 }
 
 void Device::column_sums(const Matrix& d, float* sums) {
   const std::int64_t vecs = d.stride() / 8;
-  sum_columns(stream_, scratch_, d.rows(), 8 * vecs, sums, [&](std::int64_t partials, float* partial) {
+  sum_columns(d, sums, [&](std::int64_t partials, float* partial) {
     launch_elements(stream_, partials * vecs,
                     PartialColumnSums{d.values(), d.rows(), vecs, partials, partial});
   });
@@ -280,6 +309,7 @@ void Device::linear_backward(const Matrix& input, Layer layer, Activation act, c
   const std::int64_t rows = d_output.rows();
 
   activation_backward(act, output, dtype(), d_output, backward.gradients.data() + bias.begin);
+  finish_sums(backward);
   if (rows == 0) {
     stream_.memset_zero(d_weight, weight.range.size() * 4);
   } else {
@@ -349,6 +379,7 @@ void Device::swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, 
                            .d = d_h.values(),
                            .sum = sum.values()});
   column_sums(s, backward.gradients.data() + gain.begin);
+  finish_sums(backward);
   if (!backward.ready) return;
   backward.ready(gain, record_event());
   backward.ready(offset, record_event());

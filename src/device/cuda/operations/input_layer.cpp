@@ -190,6 +190,7 @@ void Device::sparse_linear_backward(const device::Batch& batch_base, Layer layer
     activation_backward(act, output, gradient_reads(dtype(), d_output.rows(), d_output), d_output,
                         backward.gradients.data() + bias.begin);
   }
+  finish_sums();
   // Before the report: the reduction of the bias must not delay the gradient of all users.
   const void* all = exchange.gather(d_output, reads);
   if (layer.bias >= 0 && backward.ready) backward.ready(bias, record_event());
