@@ -173,6 +173,29 @@ TEST_F(CudaEmulatedTraining, FusedUpdatesHaveNoEffect) {
   }
 }
 
+// Each is a node of the graph and takes microseconds, however little it computes. A scan or a sort counts as
+// one.
+TEST_F(CudaEmulatedTraining, StepHasAsFewOperationsAsListed) {
+  options_.model.latent = 8;
+  const auto operations = [&](ModelType type, Precision precision, const std::vector<std::int64_t>& hidden) {
+    options_.model.type = type;
+    options_.model.hidden = hidden;
+    backend_.precision = precision;
+    on_ranks(1, [&](const run::Run& context) {
+      Trainer trainer(context, context.options, context.dataset, 0);
+      trainer.start_epoch(0);
+      trainer.step(0);
+    });
+    return cuda::emulator::runtime().captured;
+  };
+  EXPECT_EQ(operations(ModelType::mult_vae, Precision::bf16, {24}), 26U);
+  EXPECT_EQ(operations(ModelType::mult_vae, Precision::fp32, {24}), 26U);
+  EXPECT_EQ(operations(ModelType::mult_vae, Precision::bf16, {32, 24}), 37U);
+  EXPECT_EQ(operations(ModelType::mult_dae, Precision::bf16, {24}), 25U);
+  EXPECT_EQ(operations(ModelType::recvae, Precision::bf16, {24}), 83U);
+  EXPECT_EQ(operations(ModelType::elsa, Precision::bf16, {}), 17U);
+}
+
 // With widths that are multiples of 8, whatever the numbers of items and users are: the rows of all matrices
 // are whole pieces of 16 bytes, which cuBLASLt's fast kernels require.
 TEST_F(CudaEmulatedTraining, ProductsOfAStepAreFast) {

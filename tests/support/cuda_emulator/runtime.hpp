@@ -58,6 +58,7 @@ struct Runtime {
   std::int64_t allocations = 0;  // of device and pinned memory, so far
   std::vector<std::weak_ptr<Timeline>> timelines;
   std::vector<Capture*> captures;  // active captures
+  std::size_t captured = 0;        // operations of the last graph
 };
 
 Runtime& runtime();

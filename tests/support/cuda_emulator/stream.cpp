@@ -173,6 +173,7 @@ CapturedGraph Stream::end_capture() {
   if (state_->clock != capture.clock) refuse("a capture without the end of another stream's work");
   auto graph = std::make_shared<CapturedGraph::State>();
   graph->work = std::move(capture.work);
+  emulator::runtime().captured = graph->work.size();
   return CapturedGraph(std::move(graph));
 }
 
