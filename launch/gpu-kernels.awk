@@ -80,7 +80,7 @@ function product(of, m, n, k, result, adds) {
 # Sets the bound of launch i, which is the p-th product of the step if it is one.
 function formula(i, p,  k, b) {
   k = kernel(i)
-  b = k ~ /Softmax|Segments|AppendOnes/ || is_product(i) ? of_block[block] : 0  # users of the block
+  b = k ~ /Softmax|Segments/ || is_product(i) ? of_block[block] : 0  # users of the block
   if (is_product(i)) {
     if (role[p] == "statistics") product(i, users, 2 * latent, hidden, 4)
     if (role[p] == "decoder") product(i, users, hidden, latent, 4)
@@ -99,15 +99,13 @@ function formula(i, p,  k, b) {
   if (k == "AddBias") need(i, 10 * users * hidden)
   if (k == "SoftmaxOfSegments") need(i, 2 * b * items)
   else if (k ~ /Softmax|GradientOfSegments/) need(i, 4 * b * items)
-  if (k == "AppendOnes") need(i, 4 * b * hidden)
   # Adam: gradient read; weights and two moments read and written; a copy in bf16 written.
   if (k == "UpdateBeside") need(i, 30 * items * (hidden + 1))
   if (k == "Update") need(i, 30 * (3 * hidden * latent + 2 * latent + 2 * hidden))
   if (k ~ /^LatentBackward/) need(i, 20 * users * latent)
-  # The gradient before the activation is written, unless there is none, as that of the statistics.
-  if (k == "ActivationBackward") need(i, after_latent ? 12 * users * latent : 14 * users * hidden)
-  # Gradients of 16 MiB or more are read in bf16.
-  if (table == i) need(i, 26 * items * hidden, 0, (users * hidden * 4 > 16777216 ? 2 : 4) * keep * entries * hidden)
+  # The gradient before the activation is written in bf16 and, if the input table reads it in fp32, also so.
+  if (k == "ActivationBackward") need(i, after_latent ? 12 * users * latent : (encodes && !half ? 14 : 10) * users * hidden)
+  if (table == i) need(i, 26 * items * hidden, 0, (half ? 2 : 4) * keep * entries * hidden)
 }
 
 END {
@@ -120,6 +118,7 @@ END {
     if (stream[i] != stream[first]) beside += us[i]
   }
   entries = users * interactions
+  half = users * hidden * 4 > 16777216  # larger gradients are read in bf16 by the input table
   roles = "statistics decoder"
   for (b = 1; b <= blocks; ++b) { of_block[b] *= users / all; roles = roles " logits d_weight d_hidden" }
   known = split(roles " d_decoder d_z d_statistics d_input", role, " ") == products
@@ -143,7 +142,7 @@ END {
     if (k ~ /^LatentBackward/) after_latent = 1
     if (group[i] == i) formula(i, p)
     label[i] = name[i] (is_product(i) && role[p] != "" ? " (" role[p] ")" : "")
-    if (k == "ActivationBackward") after_latent = 0
+    if (k == "ActivationBackward") { encodes = after_latent; after_latent = 0 }
     time[group[i]] += us[i]
     parts[group[i]] = parts[group[i]] (group[i] == i ? "" : " + ") label[i]
   }
