@@ -151,6 +151,21 @@ def test_results_of_an_older_program_get_the_new_names() -> None:
     assert [RENAMES["to_new_field"](name) for name in old_event] == list(new_event)
 
 
+def test_texts_of_an_older_program_get_the_form_of_the_new_ones() -> None:
+    """Its names are longer or shorter, so that columns have other widths, and sorted names another order."""
+    old = ["  metric      model", "  ndcg@5     0.1 +- 0.2", "  tail@5     0.3"]
+    new = ["  metric           model", "  ndcg@5          0.1 +- 0.2", "  tail_share@5    0.3"]
+    in_one_form = ["metric model", "ndcg@5 0.1 +- 0.2", "tail_share@5 0.3"]
+    assert RENAMES["in_one_form"](old) == RENAMES["in_one_form"](new) == in_one_form
+    lines = ["epoch 1  ndcg@5 0.1  popularity@5 7.0", "epoch 1  mean_popularity@5 7.0  ndcg@5 0.1"]
+    assert RENAMES["in_one_form"](lines[:1]) == RENAMES["in_one_form"](lines[1:])
+    assert RENAMES["in_one_form"](["ndcg@5, popularity@5"]) == ["mean_popularity@5, ndcg@5"]
+    assert RENAMES["in_one_form"](["  train/features  3", "  holdout: last"]) == ["train/user_features 3", "held_out: last"]
+    stored = ["  best: 1", "  configuration:", "    model:", "      features: auto", *[f"      k{n}: {n}" for n in range(8)]]
+    assert RENAMES["in_one_form"](stored)[-1] == "model.user_features: auto"
+    assert RENAMES["in_one_form"](["ndcg@5 0.1"]) != RENAMES["in_one_form"](["ndcg@5 0.2"])
+
+
 def _paths(tree: dict[str, Any], before: str = "") -> set[str]:
     """Returns the dotted names of all keys and sections."""
     below = [_paths(value, f"{before}{key}.") for key, value in tree.items() if isinstance(value, dict)]

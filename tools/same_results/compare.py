@@ -32,9 +32,10 @@ BACKGROUND_LINE = re.compile(r"^checkpoint .* written in the background")
 class Names:
     """What stands in texts for one side's folders, host and commit."""
 
-    def __init__(self, replacements, has_old_names=False, are_sorted=False):
-        """`has_old_names`: those of before a change of names. `are_sorted`: keys of configurations, whose order changed with them."""
-        self._has_old_names, self._are_sorted = has_old_names, are_sorted
+    def __init__(self, replacements, across_renames=False):
+        """`across_renames`: one of the sides has names of before a change of names. Names are then those of after it, keys of
+        configurations and names of metrics are sorted, and the width of columns does not count."""
+        self.across_renames = across_renames
         self._replacements = [(re.compile(rf"(?<!\w){re.escape(text)}(?!\w)"), name) for text, name in replacements if text]
 
     def bytes(self, content):
@@ -50,18 +51,16 @@ class Names:
         for pattern, name in VARYING:
             text = pattern.sub(name, text)
         lines = text.split("\n")
-        if self._are_sorted:
-            lines = renames.with_sorted_configurations(lines)
-        if self._has_old_names:
-            lines = [renames.to_new(line) for line in lines]
+        if self.across_renames:
+            lines = renames.in_one_form(lines)
         background = sorted(line for line in lines if BACKGROUND_LINE.search(line))
         return [line for line in lines if not BACKGROUND_LINE.search(line)] + background
 
     def field(self, name):
-        return renames.to_new_field(name) if self._has_old_names else name
+        return renames.to_new_field(name) if self.across_renames else name
 
     def path(self, path):
-        return renames.to_new_path(path) if self._has_old_names else path
+        return renames.to_new_path(path) if self.across_renames else path
 
 
 def flat_json(value, name, names):
@@ -132,6 +131,40 @@ def read_safetensors(content, names):
     return leaves
 
 
+def protobuf_fields(content):
+    """Yields the number and the value of each field of a protobuf message: an integer, or bytes."""
+    at = 0
+
+    def integer():
+        nonlocal at
+        begin = at
+        while content[at] >= 128:
+            at += 1
+        at += 1
+        return sum((byte & 127) << (7 * place) for place, byte in enumerate(content[begin:at]))
+
+    while at < len(content):
+        field, kind = divmod(integer(), 8)
+        if kind == 0:
+            yield field, integer()
+        else:
+            size = {1: 8, 5: 4}.get(kind) or integer()
+            yield field, content[at : at + size]
+            at += size
+
+
+def read_onnx(content, names):
+    """Returns the fields of a model, such as its graph, by number, and its metadata as text."""
+    leaves, metadata = {}, {}
+    for number, value in protobuf_fields(content):
+        if number == 14:
+            entry = dict(protobuf_fields(value))
+            metadata[names.field(entry[1].decode())] = entry.get(2, b"").decode("utf-8", "backslashreplace")
+        else:
+            leaves[f"/{number}"] = np.frombuffer(names.bytes(value), "u1") if isinstance(value, bytes) else [str(value)]
+    return leaves | {"/metadata": flat_json(dict(sorted(metadata.items())), "metadata", names)}
+
+
 def read_file(path, names):
     """Returns the parts of a file by name, each an array or a list of lines."""
     if path.suffix in (".h5", ".hdf5"):
@@ -139,6 +172,8 @@ def read_file(path, names):
     content = path.read_bytes()
     if path.suffix == ".safetensors":
         return read_safetensors(content, names)
+    if path.suffix == ".onnx":
+        return read_onnx(content, names)
     try:
         text = content.decode("utf-8")
         if "\0" in text:
@@ -176,7 +211,7 @@ def compare_files(old, new, names):
         return []
     try:
         parts = [read_file(path, each) for path, each in zip((old, new), names)]
-    except (OSError, ValueError, KeyError, struct.error) as error:
+    except (OSError, ValueError, LookupError, struct.error) as error:
         return [f": cannot be read: {error}"]
     differences = []
     for part in sorted(parts[0].keys() | parts[1].keys()):
@@ -190,8 +225,11 @@ def compare_files(old, new, names):
 
 
 def compare_folders(old, new, names):
-    """Returns the differences between all files of two folders, and the number of files. `names` are the Names of both."""
+    """Returns the differences between all files of two folders, and the number of files. `names` are the Names of both. Across
+    renames, the configurations that the programs read are left out: they are written with the names of each side."""
     found = [{path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name != ".lock"} for folder in (old, new)]
+    if names[0].across_renames:
+        found = [{path for path in paths if path.parts[1:] != ("config.yaml",)} for paths in found]
     differences = []
     for path in sorted(found[0] | found[1]):
         if path not in found[1]:

@@ -4,6 +4,7 @@ A program that has the old keys gets its configurations, settings and options in
 ones. Without a change of names between two commits, nothing here has an effect.
 """
 
+import itertools
 import re
 
 KEYS = {
@@ -37,7 +38,10 @@ ARRAYS = {"/because": "/because_index", "/contribution": "/contributions", "/ite
 SPEEDS = {"milliseconds_per_step": "step_seconds", "evaluation_ms": "evaluation_seconds"}
 # Metrics of events of before they were nested: ease_new_items_ndcg@10_se, ndcg@10_with_history.
 FLAT_METRIC = re.compile(r"(?:(cold|popularity|item_knn|ease)_)?(new_items_)?(\w+@\d+?)(_with_history|_without_history)?(_se|_random)?")
-CONFIG_LINE = re.compile(r"( *)([\w.]+):(?: (.*))?$")
+METRIC_LIST = re.compile(r"\w+@\d+(, \w+@\d+)+")
+METRIC_VALUE = re.compile(r"\w+@\d+ [\d.]+(?: \+- [\d.]+)?")
+METRIC_LINE = re.compile(r"\w+@\d+ [\d.]")
+CONFIG_LINE = re.compile(r"( *)(?:# )?([\w.]+):(?: (.*))?$")  # after a #, a key without a default
 
 
 def _replaced(text, names, before=r"(?<![\w.-])", after=r"(?![\w.-])"):
@@ -73,6 +77,24 @@ def to_old_value(value):
 def to_new(line):
     """Returns a line of text in the new names."""
     return _with_new_metrics(_replaced(line, KEYS))
+
+
+def in_one_form(lines):
+    """Returns lines of text in the new names, in which metrics are sorted, in a line and in lines of their own, and columns have no
+    width."""
+    lines = [_line_in_one_form(line) for line in with_sorted_configurations(lines)]
+    grouped = itertools.groupby(lines, key=lambda line: METRIC_LINE.match(line) is not None)
+    return [line for are_metrics, group in grouped for line in (sorted(group) if are_metrics else group)]
+
+
+def _line_in_one_form(line):
+    line = re.sub(" {2,}", " ", to_new(line)).strip(" ")
+    line = re.sub(r"(?<=[a-z]/)\w+", lambda found: NAMES.get(found[0], found[0]), line)
+    line = re.sub(r"^\w+(?=:)", lambda found: NAMES.get(found[0], found[0]), line)
+    if METRIC_LIST.fullmatch(line):
+        return ", ".join(sorted(line.split(", ")))
+    ordered = iter(sorted(found[0] for found in METRIC_VALUE.finditer(line)))
+    return METRIC_VALUE.sub(lambda _: next(ordered), line)
 
 
 def to_new_field(name):
@@ -119,12 +141,12 @@ def to_new_path(path):
 def _dotted(text):
     """Returns the dotted names of the keys of a configuration of blocks, and their values."""
     path, found = [], {}
-    for line in text.split("\n"):
-        match = CONFIG_LINE.fullmatch(line)
-        if match:
-            path = [*path[: len(match.group(1)) // 2], match.group(2)]
-            if match.group(3) is not None:
-                found[".".join(path)] = match.group(3)
+    matches = [match for match in map(CONFIG_LINE.fullmatch, text.split("\n")) if match]
+    least = min((len(match.group(1)) for match in matches), default=0)
+    for match in matches:
+        path = [*path[: (len(match.group(1)) - least) // 2], match.group(2)]
+        if match.group(3) is not None:
+            found[".".join(path)] = match.group(3)
     return found
 
 
@@ -137,7 +159,8 @@ def with_sorted_configurations(lines):
             block.append(line)
             continue
         keys = _dotted("\n".join(block)) if len(block) > 9 else {}
-        found += sorted(f"{KEYS.get(key, key)}: {value}" for key, value in keys.items()) or block
+        names = {key: key.rpartition("configuration.")[2] for key in keys}  # a checkpoint's is one of its attributes
+        found += sorted(f"{to_new_field(KEYS.get(names[key], names[key]))}: {value}" for key, value in keys.items()) or block
         found.append(line)
         block = []
     return found[:-1]

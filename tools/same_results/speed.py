@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .renames import SPEEDS
+from .renames import SPEEDS, is_old, to_old_key, to_old_value
 from .runs import CHECKPOINT, yaml
 
 PAIRS = 9
@@ -148,7 +148,9 @@ def measure_all(cases, sides, environment, folder, say):
         place.mkdir()
         (place / "plays.csv").write_text("".join(table))
         (place / "new.csv").write_text("".join(table[: 1 + NEW_USERS * PLAYS]))
-        (place / "config.yaml").write_bytes(yaml(CONFIG))
+        keys = subprocess.run([program, "--help-config"], env=environment, capture_output=True, text=True, check=False).stdout
+        settings = {to_old_key(key): to_old_value(value) for key, value in CONFIG.items()} if is_old(keys) else CONFIG
+        (place / "config.yaml").write_bytes(yaml(settings))
         for arguments in SETUP:
             execute(program, arguments, 1, place, environment)
     print(f"{'':<14} {'OLD ms':>10} {'NEW ms':>10} {'NEW/OLD':>8}   95 % interval", flush=True)
