@@ -55,14 +55,6 @@ std::unique_ptr<Communicator> make_self_communicator() {
   return std::make_unique<SelfCommunicator>();
 }
 
-double bucket_bytes(const DistributedOptions& options, const Communicator& ranks) {
-  constexpr double mib = 1048576.0;
-  if (options.bucket_mib > 0.0) return mib * options.bucket_mib;
-  const bool between_gpus = ranks.supports_graph_capture();
-  if (!between_gpus) return 4.0 * mib;
-  return (ranks.local_size() == ranks.size() ? 32.0 : 64.0) * mib;
-}
-
 std::vector<std::string> all_gather_strings(Communicator& communicator, const std::string& mine) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto size = static_cast<std::int64_t>(mine.size());

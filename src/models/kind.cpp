@@ -64,7 +64,8 @@ Cost TrainedKind::cost(const ModelOptions& options, const Workload& work) const 
   const device::DeviceFacts device = work.context.device.facts();
   const bool half =
       device.precision == device::Precision::bf16 || device.precision == device::Precision::fp16;
-  const double on_gpu = half ? 2.0 : 0.0;
+  const double copy = half ? 2.0 : 0.0;
+  const bool on_gpu = device.kind != device::DeviceKind::cpu;
 
   const double model_parallel_groups = static_cast<double>(ranks) / work.item_slices;
   const double of_entry = work.weighted ? 8.0 : 4.0;
@@ -83,22 +84,29 @@ Cost TrainedKind::cost(const ModelOptions& options, const Workload& work) const 
   const double block = 4.0 * static_cast<double>(min_block_rows * items);
   const double blocks = work.item_slices > 1 ? (2.0 + 1.0 / work.item_slices) * block : 0.0;
   constexpr double program = 64.0 * mib;
-  const double others = 4.0 * derived + blocks + program;
+  const double others = (on_gpu ? 0.0 : 4.0 * derived) + blocks + program;
 
   Cost cost;
   cost.parameters = parameter_count(of_model);
-  cost.host_bytes = each * parameters + data + outputs + others;
-  cost.device_bytes = (each + on_gpu) * parameters + (4.0 + on_gpu) * derived;
+  cost.host_bytes = (on_gpu ? 0.0 : each * parameters) + data + outputs + others;
+  cost.device_bytes = (each + copy) * parameters + (4.0 + copy) * derived;
   // Weights and two moments.
   cost.checkpoint_bytes = 12.0 * static_cast<double>(cost.parameters);
   cost.operations = operations(options, of_model);
-  cost.memory = format(
-      "about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
-      cost.host_bytes / mib, each * parameters / mib, parameters, outputs / mib, data / mib, others / mib,
-      // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
+  // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
+  const std::string saved =
       work.item_slices == 1
           ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", 12.0 * parameters / mib)
-          : "");
+          : "";
+  cost.memory =
+      on_gpu
+          ? format(
+                "about {:.0f} MiB of GPU memory per rank for {:.0f} parameters with gradient and two moments; on the host {:.0f} MiB per rank ({:.0f} for the train users, {:.0f} for other data){}",
+                cost.device_bytes / mib, parameters, cost.host_bytes / mib, data / mib, others / mib, saved)
+          : format(
+                "about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
+                cost.host_bytes / mib, each * parameters / mib, parameters, outputs / mib, data / mib,
+                others / mib, saved);
   return cost;
 }
 

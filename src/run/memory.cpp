@@ -32,10 +32,13 @@ models::Cost cost_of(const models::Kind& kind, const Run& run) {
   return kind.cost(run.options.model, work);
 }
 
-double memory_for_training(const Context& context) {
-  if (is_on_gpu(context)) return static_cast<double>(context.device.spare_bytes());
+double free_host_memory(const Context& context) {
   const double free = free_memory_bytes();
   return free > 0.0 ? free / context.communicator.local_size() : std::numeric_limits<double>::infinity();
+}
+
+double memory_for_training(const Context& context) {
+  return is_on_gpu(context) ? static_cast<double>(context.device.spare_bytes()) : free_host_memory(context);
 }
 
 double needed_for_training(const models::Cost& cost, const Context& context) {

@@ -11,8 +11,10 @@ models::Workload workload_of(const config::TrainingConfig& options, const io::Da
 /// Returns what a model takes in a run. Throws InputError if the model configuration is invalid.
 models::Cost cost_of(const models::Kind& kind, const Run& run);
 
-/// Returns the bytes of memory that a rank has for training: its part of what is free on its host, or on its
-/// GPU, where an eighth is kept for operations.
+/// Returns the bytes of memory that a rank has on its host: its part of what is free; infinity if unknown.
+double free_host_memory(const Context& context);
+/// Returns the bytes of memory that a rank has for training: free_host_memory(), or what is free on its GPU,
+/// where an eighth is kept for operations.
 double memory_for_training(const Context& context);
 /// Returns how much of memory_for_training() a rank needs.
 double needed_for_training(const models::Cost& cost, const Context& context);

@@ -108,6 +108,13 @@ void plan_memory(const Run& run, int item_slices) {
   } else {
     run.log.debug("memory: {}", cost.memory);
   }
+  const std::string model = vaecf::to_string(run.options.model.type);
+  const bool on_gpu = run.device.facts().kind != device::DeviceKind::cpu;
+  if (const double free = free_host_memory(run); on_gpu && cost.host_bytes > free) {
+    throw BusyError(format(
+        "{} needs {:.0f} MiB of host memory per rank, but {:.0f} MiB are free; use fewer ranks on this host",
+        model, cost.host_bytes / mib, free / mib));
+  }
   const double needed = needed_for_training(cost, run);
   const double free = memory_for_training(run);
   if (needed <= free) return;
@@ -119,10 +126,8 @@ void plan_memory(const Run& run, int item_slices) {
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
-  throw BusyError(format("{} needs {:.0f} MiB{} per rank, but {:.0f} MiB are free; {}",
-                         vaecf::to_string(run.options.model.type), needed / mib,
-                         run.device.facts().kind == device::DeviceKind::cpu ? "" : " of GPU memory",
-                         free / mib, fits));
+  throw BusyError(format("{} needs {:.0f} MiB{} per rank, but {:.0f} MiB are free; {}", model, needed / mib,
+                         on_gpu ? " of GPU memory" : "", free / mib, fits));
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST_F(UnusedKeys, EveryKeyOfPrepareIsListedWhereItChangesNothing) {
     if (!is_of_prepare(key.path)) continue;
     EXPECT_NE(listed.contains(key.path), always_used.contains(key.path))
         << key.path
-        << ": extend data::is_used by when it has no effect, or state in always_used why it has one";
+        << ": extend data::prepare_uses by when it has no effect, or state in always_used why it has one";
     const bool of_table =
         key.path.starts_with("data.source.users.") || key.path.starts_with("data.source.items.");
     EXPECT_TRUE(used.contains(key.path) || of_table || key.path.starts_with("data.prepare.feature_") ||

@@ -289,12 +289,5 @@ TEST_F(NewItems, OfTrainedModelsAreExcludedWhileTheOthersAreRanked) {
   });
 }
 
-TEST_F(NewItems, FeatureWeightNeedsFeaturesOfItems) {
-  options_.data.file = file("without.h5");
-  expect_error<InputError>(
-      {"model.ease.feature_weight: ", "without.h5 has no features of items; set data.prepare.item_features"},
-      [&] { on_ranks(2, [](const run::Run& run) { run::validate_run(run); }); });
-}
-
 }  // namespace
 }  // namespace vaecf::training

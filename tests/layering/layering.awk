@@ -98,6 +98,9 @@ function check_include(line,   file, parts, name) {
     if (module == "") return
     split(file, parts, "/")
     if (file ~ /^vaecf\//) check_reach(substr(file, 7))
+    # The library vaecf_comm_mpi; what only scores is linked without it.
+    if (file ~ /^vaecf\/comm\/(mpi|nccl|launcher|watchdog)\.hpp$/ && module != "comm" && module != "app")
+      complain("<" file ">: only app and comm start and watch ranks")
     if (file ~ /^vaecf\//) {
       if (parts[2] != module) needed["include/" file] = 1
       else if (FILENAME ~ /^include\//) includes[FILENAME] = includes[FILENAME] " include/" file

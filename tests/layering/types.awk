@@ -5,6 +5,7 @@ BEGIN {
     if (line ~ /^#/ || line == "") continue
     at = index(line, ": ")
     reason[substr(line, 1, at - 1)] = substr(line, at + 2)
+    if (line !~ /: [^ ]/) { printf "%s:1: no reason: %s\n", reasons, line; without_reason++ }
   }
   bad = 0
 }
@@ -44,10 +45,17 @@ FNR == 1 {
   if (type == "" && depth == namespaces && match(line, /^(template <.*> *)?(class|struct) /)) {
     is_class = substr(line, RSTART, RLENGTH) ~ /class $/
     type = substr(line, RLENGTH + 1)
-    sub(/^alignas\([^)]*\) /, "", type)
+    while (sub(/^(alignas\([^)]*\)|\[\[[^]]*\]\]) */, "", type)) {}
     sub(/[^A-Za-z0-9_].*/, "", type)
     functions = calls = 0
     opened = 0
+    # A type on one line.
+    plain = line
+    if (sub(/^[^{]*\{/, "", plain)) {
+      while (gsub(/<[^<>]*>/, "", plain)) {}
+      if (plain ~ /\(/) functions++
+      if (plain ~ /operator\(\)/) calls++
+    }
   } else if (type != "" && opened && depth == namespaces + 1) {
     plain = line
     while (gsub(/<[^<>]*>/, "", plain)) {}
@@ -70,5 +78,5 @@ FNR == 1 {
 END {
   if (file != "") end_of_file()
   for (path in reason) { printf "%s:1: there is no header %s\n", reasons, path; bad++ }
-  exit bad > 0
+  exit bad + without_reason > 0
 }

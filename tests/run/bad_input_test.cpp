@@ -2,6 +2,7 @@
 
 #include "device/cpu/device.hpp"
 #include "run/bad_input_fixture.hpp"
+#include "run/memory.hpp"
 #include "support/for_each_kind.hpp"
 #include "training/multi_rank_fixture.hpp"
 
@@ -50,6 +51,24 @@ TEST_F(BadInput, SmallGpuIsRefusedBeforeWork) {
                                      1, [&](int) { return Gpu(bytes - 1, precision); }, validate);
                                });
     }
+  });
+}
+
+TEST_F(BadInput, HostOfAGpuNeedsNoMemoryForParameters) {
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    options_.model.type = kind.type();
+    const auto weights = static_cast<double>(models::parameter_count(kind.tensors(options_.model, 60)));
+    const auto derived =
+        static_cast<double>(models::parameter_count(kind.derived_tensors(options_.model, 60)));
+    models::Cost on_cpu;
+    models::Cost on_gpu;
+    on_devices(
+        1, [&](int) { return cpu::Device(1, device::Precision::fp32, true); },
+        [&](const run::Run& run) { on_cpu = run::cost_of(kind, run); });
+    on_devices(
+        1, [&](int) { return Gpu(1 << 30); }, [&](const run::Run& run) { on_gpu = run::cost_of(kind, run); });
+    EXPECT_EQ(on_cpu.host_bytes - on_gpu.host_bytes, 16.0 * weights + 4.0 * derived);
+    EXPECT_TRUE(on_gpu.memory.starts_with("about 0 MiB of GPU memory per rank for ")) << on_gpu.memory;
   });
 }
 

@@ -111,9 +111,6 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
 
 TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
   options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .user_power = {0.0, 0.5}, .relax = {0.0, 0.4}};
-  EXPECT_EQ(models::inverses_of(models::combinations(options_.model.ease)), 4);
-  const models::EaseOptions weighted{.l2 = {5.0}, .relax = {0.0, 0.4}, .feature_weight = {0.0, 3.0}};
-  EXPECT_EQ(models::inverses_of(models::combinations(weighted)), 2);
   const run::TrainResult result = train_on(2);
   EXPECT_EQ(result.epochs, 8);
   const std::vector<io::Json> solutions = events("solve");

@@ -10,7 +10,8 @@
 
 namespace vaecf::checkpoint {
 
-/// A checkpoint to resume from, and the configuration of the run that wrote it.
+/// A checkpoint to resume from, which CheckpointReader restores, and the configuration of the run that wrote
+/// it.
 struct ResumePoint {
   std::string path;
   std::string configuration;

@@ -14,8 +14,8 @@ VAECF_HD inline bool ranks_ahead(float score, std::int64_t item, float target_sc
   return !(score < target_score) && (score != target_score || item < target);
 }
 
-// Rankings of one user's scores on the host, in the order of ranks_ahead(). Scores must not be nan; items
-// with the score -infinity are masked.
+// Rankings of one user's scores on the host, in the order of ranks_ahead(); Device::top_k() makes the lists
+// of networks in the same order. Scores must not be nan; items with the score -infinity are masked.
 
 /// Returns the number of items ahead of each target, or the number of all items if the target is masked.
 std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::span<const float> scores);

@@ -66,7 +66,7 @@ struct Cost {
   double operations = 0.0;
   double operations_once = 0.0;  ///< floating-point operations on all ranks for all solutions of a search
   double solution_bytes = 0.0;   ///< of host_bytes, those of the solution alone; 0: little
-  std::string memory = {};       ///< host_bytes and what they are for, as one line
+  std::string memory = {};       ///< bytes of GPU and host and what they are for, as one line
 };
 
 /// Everything that the program may ask about a model. There is one object for each model, in its folder.

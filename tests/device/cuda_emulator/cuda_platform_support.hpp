@@ -11,7 +11,7 @@
 #include "device/cuda/platform/memory.hpp"
 #include "device/cuda/platform/stream.hpp"
 
-/// The contract of src/device/cuda/platform/platform.hpp, compiled once for the host emulation and the GPU.
+/// The contract of src/device/cuda/platform, compiled once for the host emulation and the GPU.
 namespace vaecf::cuda_test {
 
 // Returns whether the platform is a GPU; defined in cuda_platform_emulated.cpp or cuda_platform_gpu.cpp.

@@ -14,5 +14,11 @@ TEST_F(EaseInput, NeighborsAreFewerThanItems) {
   expect_refusal("model.ease.neighbors: must be below the number of items", neighbors(60));
 }
 
+TEST_F(EaseInput, FeatureWeightNeedsFeaturesOfItems) {
+  const auto weighted = [](config::TrainingConfig& o) { o.model.ease.feature_weight = {3.0}; };
+  expect_refusal("model.ease.feature_weight: ", weighted, 2);
+  expect_refusal(" has no features of items; set data.prepare.item_features", weighted);
+}
+
 }  // namespace
 }  // namespace vaecf::training

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/read_text.hpp"
+#include "models/ease/ease_model.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -61,6 +62,13 @@ TEST(EaseKeys, ValuesOutOfRangeAreErrors) {
   expect_in(config::refusal("model: {ease: {relax: 1.5}}\n"),
             {"c.yaml:1: model.ease.relax must be a number"});
   expect_in(config::refusal("model: {ease: {user_power: 3}}\n"), {"c.yaml:1: model.ease.user_power must be"});
+}
+
+TEST(EaseKeys, SolutionsThatDifferInColumnsOnlyHaveOneInverse) {
+  EXPECT_EQ(inverses_of(combinations(
+                {.l2 = {20.0, 50.0}, .dropout = {0.3}, .user_power = {0.0, 0.5}, .relax = {0.0, 0.4}})),
+            4);
+  EXPECT_EQ(inverses_of(combinations({.l2 = {5.0}, .relax = {0.0, 0.4}, .feature_weight = {0.0, 3.0}})), 2);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "device/cpu/kernels/tiles.hpp"
 
 // The parts that the AMX and AVX-512 BF16 kernels share: everything except the product. Only for files
-// compiled for AVX-512 BF16; see isa_kernels.hpp.
+// compiled for AVX-512 BF16; see tiles.hpp.
 namespace vaecf::cpu {
 namespace {
 
