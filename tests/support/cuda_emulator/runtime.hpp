@@ -13,10 +13,10 @@
 
 #include "device/cuda/platform/stream.hpp"
 
-/// Host emulation of the GPU of src/device/cuda/platform: device memory is host memory, kernels are loops. Execution is
-/// as lazy as on a GPU: queued work runs only when the host waits for it or queries its progress. Results
-/// that are read too early, and host memory that is changed too early, therefore become visible. Calls that
-/// the CUDA runtime rejects throw std::logic_error.
+/// Host emulation of the GPU of src/device/cuda/platform: device memory is host memory, kernels are loops.
+/// Execution is as lazy as on a GPU: queued work runs only when the host waits for it or queries its
+/// progress. Results that are read too early, and host memory that is changed too early, therefore become
+/// visible. Calls that the CUDA runtime rejects throw std::logic_error.
 namespace vaecf::cuda::emulator {
 
 /// Work of a stream, in order.
