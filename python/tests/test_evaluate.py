@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Workspace
+from conftest import Workspace, make_new_items
 
 import vaecf
 
@@ -66,6 +66,15 @@ def test_a_model_is_judged_on_a_dataset_with_other_items(workspace: Workspace, t
     with pytest.warns(UserWarning, match=r"the items of the histories: skipped 30 unknown ids \(9001, "):
         fewer = vaecf.evaluate(data, run, "recall@20")
     assert 0 < fewer.loc["recall@20", "value"] < table.loc["recall@20", "value"]
+
+
+def test_a_model_lists_no_items_without_train_users_on_another_dataset(workspace: Workspace, tmp_path: Path) -> None:
+    shutil.copy(workspace.folder / "data.h5", tmp_path / "data.h5")
+    shutil.copy(workspace.folder / "config.yaml", tmp_path / "config.yaml")
+    make_new_items(tmp_path / "data.h5", 100)
+    run = vaecf.Run(Workspace(workspace.program, tmp_path).train("ease", ["model.type=ease", "model.ease.l2=50"]))
+    found = vaecf.evaluate(with_other_items(workspace, tmp_path / "moved.h5", 0), run, "coverage@100")
+    assert found.loc["coverage@100", "value"] == pytest.approx(20 / 120)
 
 
 def test_weights_of_a_dataset_with_other_items_are_those_of_the_known_ones(workspace: Workspace) -> None:
