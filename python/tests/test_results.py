@@ -42,7 +42,7 @@ def test_leaderboard_has_each_metric_of_runs_and_baselines(runs: list[vaecf.Run]
     assert vaecf.leaderboard(runs[0].path).loc[("data", "ease")].equals(table.loc[("data", "ease")])
 
 
-def tested_run(folder: Path, dataset: str, file: str, test: dict[str, Any]) -> Path:
+def run_with_test(folder: Path, dataset: str, file: str, test: dict[str, Any]) -> Path:
     """Writes the folder of a run with a test of these fields, and returns it. `dataset`: the checksum of the dataset."""
     folder.mkdir()
     start = {"event": "start", "id": folder.name, "name": folder.name, "tasks": ["train"], "dataset_checksum": dataset}
@@ -59,7 +59,7 @@ def test_leaderboard_is_sorted_within_each_dataset(tmp_path: Path) -> None:
         new = {"new_items": {"metrics": {"ndcg@10": {"value": 0.1, "se": 0.02, "random": 0.03}}}}
         baselines = {"popularity": {"metrics": {"ndcg@10": {"value": 0.25, "se": 0.1}}}}
         test = {"metrics": values, "groups": new, "baselines": baselines}
-        folders.append(tested_run(tmp_path / name, dataset, f"data/own{dataset if name == 'b' else ''}.h5", test))
+        folders.append(run_with_test(tmp_path / name, dataset, f"data/own{dataset if name == 'b' else ''}.h5", test))
     table = vaecf.leaderboard(folders)
     assert table.index.tolist() == [("own", "c"), ("own", "popularity"), ("own", "a"), ("own2", "b"), ("own2", "popularity")]
     assert table.loc[("own", "a"), ("new_items", "ndcg@10")].tolist() == [0.1, 0.02, 0.03]
@@ -78,7 +78,7 @@ def test_different_baselines_of_one_name_are_all_shown(tmp_path: Path) -> None:
 
     baselines = {"a": 0.25, "b": 0.25, "c": 0.2}  # of c with other settings
     runs = [
-        vaecf.Run(tested_run(tmp_path / name, "1", "data/own.h5", results(0.3) | {"baselines": {"item_knn": results(ndcg)}}))
+        vaecf.Run(run_with_test(tmp_path / name, "1", "data/own.h5", results(0.3) | {"baselines": {"item_knn": results(ndcg)}}))
         for name, ndcg in baselines.items()
     ]
     shown = {"a": 0.3, "b": 0.3, "c": 0.3, "item-knn": 0.25, "item-knn (c)": 0.2}
