@@ -377,6 +377,17 @@ def test_memory_does_not_grow(workspace: Workspace) -> None:
         assert sizes[2] - sizes[1] < 1 << 20, sizes
 
 
+def test_sigterm_ends_requests_that_never_arrive_without_a_trace(workspace: Workspace) -> None:
+    with serving(checkpoint(workspace, "ease")) as server:
+        clients = [server.connect() for _ in range(3)]
+        for client in clients:
+            client.sendall(HEAD + b"content-length: 100\r\n\r\n{")
+        assert server.ask("/health")[0] == 200
+        assert "Traceback" not in server.end()
+        for client in clients:
+            client.close()
+
+
 def test_sigterm_ends_after_the_answers(
     workspace: Workspace, tmp_path: Path, wait_for: Callable[[Callable[[], object]], None]
 ) -> None:

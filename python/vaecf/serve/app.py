@@ -149,7 +149,7 @@ class App:
                 finally:
                     self._long -= 1
             users = count
-        except ClientDisconnect:
+        except (ClientDisconnect, asyncio.CancelledError):  # canceled: the worker ends before the whole body arrived
             status = 400
         except Refused as refused:
             status, found = refused.status, {"error": str(refused)}
