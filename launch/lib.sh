@@ -135,6 +135,9 @@ find_python() {
   return 1
 }
 
+# package_version: prints the version of the program and of its Python package.
+package_version() { sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/vaecf/__init__.py; }
+
 # cores: prints the number of cores within the CPU limit, as the program counts them. nproc would print OMP_NUM_THREADS instead.
 cores() {
   local all limit
