@@ -53,7 +53,7 @@ std::string notes(const ListFile& file, const run::ListTestResult& result, const
   return text;
 }
 
-/// Returns the metrics in the form of an event, and what notes() says.
+/// Returns the metrics in the form of an event, and the text of notes().
 std::string json_text(const ListFile& file, const run::ListTestResult& result) {
   const evaluate::EvaluationResult& model = result.test.model;
   io::Json json{{"users", model.users}, {"users_without_history", model.users_without_history}};

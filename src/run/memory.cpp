@@ -5,13 +5,10 @@
 #include <limits>
 
 namespace vaecf::run {
-namespace {
 
 bool is_on_gpu(const Context& context) {
   return context.device.facts().kind != device::DeviceKind::cpu;
 }
-
-}  // namespace
 
 models::Workload workload_of(const config::TrainingConfig& options, const io::DatasetFile& dataset,
                              const Context& context) {

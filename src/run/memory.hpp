@@ -11,6 +11,8 @@ models::Workload workload_of(const config::TrainingConfig& options, const io::Da
 /// Returns what a model takes in a run. Throws InputError if the model configuration is invalid.
 models::Cost cost_of(const models::Kind& kind, const Run& run);
 
+/// Returns whether the rank computes on a GPU.
+bool is_on_gpu(const Context& context);
 /// Returns the bytes of memory that a rank has on its host: its part of what is free; infinity if unknown.
 double free_host_memory(const Context& context);
 /// Returns the bytes of memory that a rank has for training: free_host_memory(), or what is free on its GPU,

@@ -109,7 +109,7 @@ void plan_memory(const Run& run, int item_slices) {
     run.log.debug("memory: {}", cost.memory);
   }
   const std::string model = vaecf::to_string(run.options.model.type);
-  const bool on_gpu = run.device.facts().kind != device::DeviceKind::cpu;
+  const bool on_gpu = is_on_gpu(run);
   if (const double free = free_host_memory(run); on_gpu && cost.host_bytes > free) {
     throw BusyError(format(
         "{} needs {:.0f} MiB of host memory per rank, but {:.0f} MiB are free; use fewer ranks on this host",

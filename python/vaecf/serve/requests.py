@@ -59,14 +59,14 @@ class UserList(BaseModel):
     titles: list[str] | None = None
     because: list[list[int | str]] | None = Field(None, description="the reasons of each item, largest contribution first")
     contribution: list[list[float]] | None = None
-    unknown: list[str] | None = Field(None, description="ids of the user that the model does not know")
+    unknown: list[str] | None = Field(None, description="unknown ids of the user")
 
 
 class Recommended(BaseModel):
     """The lists of the users, in the order of the request."""
 
     users: list[UserList]
-    unknown: list[str] | None = Field(None, description="ids of include and exclude that the model does not know")
+    unknown: list[str] | None = Field(None, description="unknown ids of include and exclude")
 
 
 class SimilarList(BaseModel):

@@ -11,7 +11,7 @@ COUNTERS = {
     "requests": "requests for lists and for similar items",
     "errors": "those without an answer",
     "users": "users and items with a list",
-    "unknown_ids": "ids of requests that the model does not know",
+    "unknown_ids": "unknown ids in requests",
 }
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 """Upper bounds of the histogram of seconds."""
