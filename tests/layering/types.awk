@@ -21,6 +21,14 @@ function end_of_file() {
   delete reason[file]
 }
 
+# Counts the function that a text within a type declares, if it declares one.
+function count_functions(text) {
+  while (gsub(/<[^<>]*>/, "", text)) {}
+  if (text !~ /\(/ || text ~ /^ *(static_assert|alignas)/) return
+  functions++
+  if (text ~ /operator\(\)/) calls++
+}
+
 function end_of_type() {
   if (is_class || functions > 0 && !(functions == calls)) {
     count++
@@ -51,18 +59,9 @@ FNR == 1 {
     opened = 0
     # A type on one line.
     plain = line
-    if (sub(/^[^{]*\{/, "", plain)) {
-      while (gsub(/<[^<>]*>/, "", plain)) {}
-      if (plain ~ /\(/) functions++
-      if (plain ~ /operator\(\)/) calls++
-    }
+    if (sub(/^[^{]*\{/, "", plain)) count_functions(plain)
   } else if (type != "" && opened && depth == namespaces + 1) {
-    plain = line
-    while (gsub(/<[^<>]*>/, "", plain)) {}
-    if (plain ~ /\(/ && plain !~ /^ *(static_assert|alignas)/) {
-      functions++
-      if (plain ~ /operator\(\)/) calls++
-    }
+    count_functions(line)
   }
   opens = gsub(/\{/, "{", line)
   closes = gsub(/\}/, "}", line)
