@@ -62,16 +62,13 @@ final_status() {
   return 1
 }
 
-# The messages by which ranks end a run: those of the watchdog, and those of errors. They are read besides the events `failed`, which
-# cannot be written to a full or lost disk, nor before the log of a new run exists.
-end_message='rank [0-9]+ on [^ ]+ has .*\. The run ends, because|rank [0-9]+ on [^ ]+, in [a-z]+, step [0-9]+: '
-end_message+='|rank [0-9]+: .* failed: .* \(on [^ ]+, in [a-z]+, step [0-9]+\)$'
 seconds_after_failure=$(number_of VAECF_SECONDS_AFTER_FAILURE 30) || exit
 
 # start_watched COMMAND...: starts mpirun with this command in a separate process group, and sets `child` to its process
-# id. If it still runs 30 s after a rank has ended the run, it is ended.
+# id. If it still runs 30 s after a rank has ended the run, it is ended. Ranks write the event `failed` to standard error too,
+# because the log of a new run may not exist yet, and a disk may be full or lost.
 start_watched() {
-  local errors
+  local errors failed="{\"event\":\"failed\",\"id\":\"${VAECF_RUN_ID:-}\""
   if [ -n "$watch_folder" ]; then rm -rf "$watch_folder"; fi
   watch_folder=$(mktemp -d) || exit 1
   trap 'kill -s KILL "$watcher" 2>/dev/null || true; rm -rf "$watch_folder"' EXIT
@@ -79,7 +76,7 @@ start_watched() {
   # shellcheck disable=SC2094
   exec {errors}> >(
     trap '' INT TERM HUP USR1
-    exec tee >(exec >/dev/null 2>&1; grep -qm 1 -E "$end_message" && : >"$watch_folder/failed"; exec cat) >&2
+    exec tee >(exec >/dev/null 2>&1; grep -qm 1 -F "$failed" && : >"$watch_folder/failed"; exec cat) >&2
   )
   passes_on=$!
   set -m

@@ -1,12 +1,15 @@
 #include "app/rank_session.hpp"
 
+#include <vaecf/base/standard_error.hpp>
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/json.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <new>
 #include <span>
 #include <thread>
@@ -17,6 +20,19 @@
 #include "app/task_result.hpp"
 
 namespace vaecf::app {
+namespace {
+
+/// Writes the event "failed" as a line to standard error if VAECF_RUN_ID is set. launch/watch.sh reads it
+/// there, since the log of the run may not exist, or its disk be full or lost.
+void write_failed(FailureCode code, int rank) {
+  const char* id = std::getenv("VAECF_RUN_ID");
+  if (id == nullptr || *id == '\0') return;
+  io::Event event(io::EventKind::failed);
+  event.set("id", id).set("code", vaecf::to_string(code)).set("rank", std::int64_t{rank});
+  write_standard_error(io::dump(event.fields()) + "\n");
+}
+
+}  // namespace
 
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
   if (!comm::launched_by_mpi()) return comm::make_self_communicator();
@@ -50,7 +66,11 @@ ExitCode RankSession::together(const std::function<void()>& phase) {
 }
 
 void RankSession::watch(const comm::DistributedOptions& limits, const StopFlag* stop, AtFailure at_failure) {
-  at_failure_ = std::move(at_failure);
+  at_failure_ = [rank = hosts_->rank(), then = std::move(at_failure)](FailureCode code,
+                                                                      const std::string& message) {
+    write_failed(code, rank);
+    if (then) then(code, message);
+  };
   together([&] { watchdog_ = std::make_unique<comm::Watchdog>(*hosts_, limits, stop, at_failure_); });
 }
 

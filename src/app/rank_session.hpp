@@ -41,8 +41,9 @@ class RankSession {
   /// Runs a phase of the setup, unless an earlier one failed on any rank, and exchanges the outcome.
   /// Collective.
   ExitCode together(const std::function<void()>& phase);
-  /// Starts the watchdog in a phase of the setup; it, and a rank that fails in work(), call `at_failure` with
-  /// the code and the message. Collective.
+  /// Starts the watchdog in a phase of the setup; it, and a rank that fails in work(), write the event
+  /// "failed" to standard error if VAECF_RUN_ID is set, and call `at_failure` with the code and the message.
+  /// Collective.
   void watch(const comm::DistributedOptions& limits, const StopFlag* stop = nullptr,
              AtFailure at_failure = {});
   /// Creates the NCCL communicator if several ranks use GPUs. Collective. It is no phase of the setup,

@@ -228,6 +228,7 @@ TEST_F(Finished, ErrorOfARankIsLoggedWithItsReason) {
     EXPECT_EQ(io::get_string(event, "phase"), "training");
     EXPECT_NE(io::get_string(event, "host"), "");
     EXPECT_TRUE(event.contains("rank") && event.contains("step"));
+    expect_in(result.err, {R"({"event":"failed","id":")" + id + R"(","code":"diverged","rank":)"});
     expect_finished(workspace, "runs/small --finished", "not followed by the event end");
     expect_in(workspace.succeed("inspect runs/small").out, {"  failed: "});
   }
@@ -237,13 +238,14 @@ TEST_F(Finished, ErrorOfARankIsLoggedWithItsReason) {
 TEST_F(Finished, WatchdogLogsTheStallThatEndsTheRun) {
   for (const std::string strategy : {"allreduce", "parameter_server"}) {
     const Result result = workspace.interrupted(
-        "$MPIRUN -np 2 $PROGRAM small.yaml --quiet "
+        "VAECF_RUN_ID=mine $MPIRUN -np 2 $PROGRAM small.yaml --quiet "
         "--set 'watchdog={warning_seconds: 1, timeout_seconds: 2, evaluation_timeout_seconds: 2}' "
         "--set distributed.strategy=" +
             strategy,
         "kill -STOP $(pgrep -P $job | tail -n 1)");
     EXPECT_EQ(count(result.out, "code 0"), 0) << result.out << result.err;
-    expect_in(result.err, {"rank 1 on ", "watchdog.timeout_seconds"});
+    expect_in(result.err, {"rank 1 on ", "watchdog.timeout_seconds",
+                           R"({"event":"failed","id":"mine","code":"rank_lost","rank":0})"});
     const auto failed = events_of_small_run(workspace, "failed");
     ASSERT_EQ(failed.size(), 1U) << result.err;
     EXPECT_EQ(io::get_string(failed[0], "code"), "rank_lost");

@@ -45,9 +45,11 @@ case ${RANK_DOES:-obey} in
     mkdir -p "${log%/*}"
     case $RANK_DOES in
       *event*) printf "{\"event\":\"failed\",\"id\":\"%s\",\"code\":\"%s\"}\n" "$VAECF_RUN_ID" "${CODE:-internal}" >>"$log" ;;
-      *warning*) echo "vaecf_dist: warning: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run will end after 9 s (watchdog.timeout_seconds)" >&2 ;;
-      *message*) echo "vaecf_dist: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run ends, because the limit is 4 s (watchdog.timeout_seconds)" >&2 ;;
-      *error*) echo "vaecf_dist: rank 0: training failed: no (on n2, in training, step 3)" >&2 ;;
+      *text*)
+        echo "vaecf_dist: rank 1 on n2 has sent no heartbeat for 5 s, in training, step 3: it is down. The run ends, because the limit is 4 s (watchdog.timeout_seconds)" >&2
+        printf "{\"event\":\"failed\",\"id\":\"%s\",\"code\":\"stalled\"}\n" other >&2 ;;
+      *line*) printf "in another language\n{\"event\":\"failed\",\"id\":\"%s\",\"code\":\"rank_lost\",\"rank\":1}\n" "$VAECF_RUN_ID" >&2 ;;
+      *program*) (cd "$DIVERGES" && "$REAL_PROGRAM" c.yaml --train --quiet) ;;
     esac
     case $RANK_DOES in *deaf*) trap "" TERM ;; *) trap "exit 143" TERM ;; esac
     echo ready >>"$NOTES"

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/standard_error.hpp>
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,15 +19,10 @@
 
 namespace vaecf::comm {
 
-/// Writes "PROGRAM: message" as one line to standard error, without the locks of stdio, which a hanging
-/// thread may hold. Drops the message if nothing can be written for a second: a full pipe may have no reader.
+/// Writes "PROGRAM: message" as one line to standard error, as write_standard_error() does.
 inline void write_error_line(const std::string& message) {
   const char* clear_progress_bar = isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "";
-  const std::string line = format("{}{}: {}\n", clear_progress_bar, program_invocation_short_name, message);
-  pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
-  constexpr int milliseconds = 1000;
-  if (poll(&standard_error, 1, milliseconds) <= 0) return;
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  write_standard_error(format("{}{}: {}\n", clear_progress_bar, program_invocation_short_name, message));
 }
 
 /// Sleeps for `seconds`. Returns true, at once, if a stop is requested.

@@ -128,7 +128,6 @@ class StallDetector {
                   to_string(stall.rank->last.phase), stall.rank->last.step, stall.why);
   }
 
-  // launch/watch.sh finds the end of a run by this text.
   static std::string limit_text(const Stall& stall, const char* beginning) {
     return format("{} {:g} s ({})", beginning, stall.limit.seconds, stall.limit.reason);
   }
