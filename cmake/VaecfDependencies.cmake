@@ -1,5 +1,5 @@
 # Every library the program uses, each found once, by find_package or find_library, so that CMAKE_PREFIX_PATH (or the
-# modules of a cluster, which set it) is all that CMake requires. docs/CLUSTERS.md lists them; tests/layering: which module
+# modules of a cluster, which set it) is all that CMake requires. docs/INSTALL.md lists them; tests/layering: which module
 # may use which.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -83,7 +83,7 @@ function(vaecf_optional name target without)
   elseif(NOT VAECF_WITH_${name})
     message(STATUS "VAECF_WITH_${name} is ${VAECF_WITH_${name}}: ${without}")
   elseif(VAECF_WITH_${name} STREQUAL AUTO)
-    message(WARNING "${name} was not found: ${without}. docs/CLUSTERS.md lists ways to install it; "
+    message(WARNING "${name} was not found: ${without}. docs/INSTALL.md lists ways to install it; "
                     "-DVAECF_WITH_${name}=OFF hides this warning.")
   else()
     message(FATAL_ERROR "VAECF_WITH_${name} is ${VAECF_WITH_${name}}, but it was not found; install it, add its folder to "

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions of the batch files in this folder, to be sourced in a job. docs/SLURM.md lists the environment variables.
+# Functions of the batch files in this folder, to be sourced in a job. docs/JOBS.md lists the environment variables.
 set -uo pipefail
 
 unset CDPATH  # with CDPATH, cd prints the folder and may choose another one

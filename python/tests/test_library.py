@@ -87,7 +87,7 @@ def test_vectors_give_the_scores(workspace: Workspace, name: str) -> None:
 
 
 def test_the_lines_of_the_page_find_the_lists(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page_of = (Path(__file__).parents[2] / "docs" / "SERVING.md").read_text()
+    page_of = (Path(__file__).parents[2] / "docs" / "RECOMMEND.md").read_text()
     code = page_of.partition("## Vectors")[2].partition("```python\n")[2].partition("```")[0]
     path = workspace.folder / "runs" / "elsa" / "checkpoints" / "best.h5"
     model = vaecf.Model(path)

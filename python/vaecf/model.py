@@ -280,7 +280,7 @@ class Model:
         a warning that counts them, or raise an InputError. An unknown id in `only` is always an error, and so is it if no
         id of `include`, or no item of a table, is known.
 
-        `reasons`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
+        `reasons`: the number of reasons for each item, as docs/SCORES.md describes: the items of the history with the
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
         ones are missing.
 
@@ -375,7 +375,7 @@ class Model:
         """Returns the k items most similar to each of some items by the model's weights: columns item, similar and score,
         best first, ties by column.
 
-        `items`: an id or several. docs/SERVING.md describes the scores. `titles` adds a column title, of the similar
+        `items`: an id or several. docs/SCORES.md describes the scores. `titles` adds a column title, of the similar
         item. Throws InputError for an unknown id.
 
         >>> model = vaecf.Run("runs/dense").model()

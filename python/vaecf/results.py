@@ -65,7 +65,7 @@ def compare(
     reference: Run | str | Path, *others: Run | str | Path, samples: int = 2000, level: float = 0.95, seed: int = 0
 ) -> pd.DataFrame:
     """Returns the paired differences of other runs to the reference, from per-user.h5 in their folders: a row per run and
-    metric, with the columns that docs/COMPARING.md explains.
+    metric, with the columns that docs/PYTHON_REFERENCE.md explains.
 
     Throws InputError if the runs are of different datasets, or a file does not exist or is of another checkpoint.
 

@@ -13,7 +13,7 @@
 namespace vaecf::math {
 
 // The metrics of one user. A new metric is a struct below, with its name and its function, and an entry in
-// UserMetrics; configuration and evaluation use that table. docs/DATA.md defines the metrics for users.
+// UserMetrics; configuration and evaluation use that table. docs/METRICS.md defines the metrics for users.
 
 /// Returns the contribution of a target at `rank` (from 0) to DCG. The base of the logarithm cancels in NDCG.
 inline double discounted_gain(std::int64_t rank) {

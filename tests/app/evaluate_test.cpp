@@ -46,7 +46,7 @@ class Evaluate : public ProgramTest {
   }
 };
 
-// The numbers are those of a program in Python that follows docs/DATA.md.
+// The numbers are those of a program in Python that follows docs/METRICS.md.
 TEST_F(Evaluate, ComputesTheMetricsOfAnyLists) {
   workspace.write("other.csv",
                   "user,item,score\n"

@@ -1,8 +1,8 @@
 """Compares the scores of a model exported to m.onnx and m.safetensors with the output of `recommend`.
 
-usage: export_check.py SERVING.md SEEN.csv RECOMMENDED.tsv [PEOPLE.csv]
+usage: export_check.py EXPORT.md SEEN.csv RECOMMENDED.tsv [PEOPLE.csv]
 SEEN.csv: lines user,item, or user,item,value for a model with weights, each item of a user once. RECOMMENDED.tsv:
-`recommend --input SEEN.csv [--user-features PEOPLE.csv] --keep-seen`. SERVING.md contains the code that computes scores from
+`recommend --input SEEN.csv [--user-features PEOPLE.csv] --keep-seen`. EXPORT.md contains the code that computes scores from
 m.safetensors and columns of features. The exit code is 77 if Python has no onnx.
 """
 import csv
@@ -42,7 +42,7 @@ def xxh64(data, seed=0):
 
 def code_of(page, section, beginning):
     """Runs the Python code in a section of a page whose first line begins so, and returns its names."""
-    text = re.search(rf"\n## {section}\n(.*?)\n## ", page, re.S)[1]
+    text = re.search(rf"\n## {section}\n(.*?)\n(?:## |\Z)", page, re.S)[1]
     blocks = [b for b in re.findall(r"```python\n(.*?)```", text, re.S) if b.startswith(beginning)]
     names = {}
     assert len(blocks) == 1, (section, beginning)
@@ -61,9 +61,9 @@ def weights_of(values, transformation):
     return list(weights / weights.mean())
 
 
-serving_path, seen_path, recommended_path = sys.argv[1:4]
+page_path, seen_path, recommended_path = sys.argv[1:4]
 sys.modules["xxhash"] = types.SimpleNamespace(xxh64_intdigest=xxh64)
-page = open(serving_path).read()
+page = open(page_path).read()
 columns_of = code_of(page, "ONNX", "from xxhash")["columns_of"]
 safetensors = code_of(page, "safetensors", "import json, numpy as np\n\ndef read")
 

@@ -194,7 +194,7 @@ void expect_same_scores(const TempWorkspace& workspace, const std::string& run, 
     EXPECT_EQ(workspace.succeed(command).err, "");
   }
   const Result checked = workspace.bash(
-      "${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' '" VAECF_SERVING_PAGE "' new.csv top.tsv " + input);
+      "${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' '" VAECF_EXPORT_PAGE "' new.csv top.tsv " + input);
   if (checked.code == 77 || checked.code == 127) {
     const std::string missing =
         "needs a Python with onnx (python3-onnx, or VAECF_PYTHON=...): " + checked.out + checked.err;

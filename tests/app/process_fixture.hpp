@@ -106,7 +106,7 @@ int count(const std::string& text, const std::string& part);
 std::string made_ratings(int users);
 
 /// Exports the best checkpoint of a run to m.onnx and m.safetensors, and compares `scores` scores of the
-/// users in new.csv, by the ONNX reference evaluator and by the code of docs/SERVING.md, with those in
+/// users in new.csv, by the ONNX reference evaluator and by the code of docs/EXPORT.md, with those in
 /// top.tsv; `input`: table of user features or empty. If Python has no onnx, skips the test; with
 /// VAECF_REQUIRE_EXTRAS=1 that is a failure.
 void expect_same_scores(const TempWorkspace& workspace, const std::string& run, const std::string& input,

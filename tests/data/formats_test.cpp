@@ -1,4 +1,4 @@
-// All formats of docs/DATA.md, in small files with the irregularities of the published ones.
+// All formats of docs/SOURCES.md, in small files with the irregularities of the published ones.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -24,7 +24,7 @@ TEST_F(WithoutLibarchive, CompressedFilesAndArchivesAreErrorsWithAWayOut) {
                                     {"no_extension", tar}}) {
     put_bytes(file(name), bytes);
     const std::vector<std::string> parts = {file(name) + ": is compressed or an archive",
-                                            "built without libarchive", "unpack it", "docs/CLUSTERS.md"};
+                                            "built without libarchive", "unpack it", "docs/INSTALL.md"};
     expect_refused<InputError>(parts, [&] { is_archive(file(name)); });
     expect_refused<InputError>(parts, [&] { SourceReader({file(name)}, all).next(); });
   }
@@ -41,7 +41,7 @@ TEST_F(WithoutLibarchive, PlainFilesAreRead) {
 }
 
 TEST(WithoutLibbson, BsonIsAnErrorWithAWayOut) {
-  expect_refused<InputError>({"boards.bson: is BSON", "built without libbson", "docs/CLUSTERS.md"},
+  expect_refused<InputError>({"boards.bson: is BSON", "built without libbson", "docs/INSTALL.md"},
                              [] { BsonReader("boards.bson", [](std::span<char>) { return 0U; }); });
 }
 

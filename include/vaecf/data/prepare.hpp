@@ -18,7 +18,7 @@ struct PrepareFlags {
 
 /// Reads raw ratings and writes an HDF5 dataset called `name` to `output` atomically. A dataset that was made
 /// from the same source with the same options is left unchanged. Random choices use Philox, or NumPy's
-/// generator for `liang2018`; docs/DATA.md describes all steps and splits. Throws InputError with file and
+/// generator for `liang2018`; docs/SPLITS.md describes all steps and splits. Throws InputError with file and
 /// line if the source cannot be read, or if `output` may not be replaced; throws RunError if the disk is full
 /// or not writable.
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,

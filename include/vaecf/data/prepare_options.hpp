@@ -13,7 +13,7 @@
 namespace vaecf::data {
 
 /// Split method. `liang2018` reproduces the split of the paper's notebook bit for bit; `given` keeps the
-/// split of the source files. docs/DATA.md describes the others.
+/// split of the source files. docs/SPLITS.md describes the others.
 enum class SplitMethod { liang2018, random, stable, leave_one_out, ratio, given, time };
 /// Selection of the targets of a user in the splits `leave_one_out` and `ratio`: a random sample, or the last
 /// items by time.

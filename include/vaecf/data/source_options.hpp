@@ -17,7 +17,7 @@ enum class TableOf { users, items };
 
 /// Location and format of a feature table: a text file with attributes of a user or item in each line. The
 /// files of MovieLens (users.dat, u.user; movies.csv, movies.dat, u.item) and LastFM-360K
-/// (usersha1-profile.tsv) are recognized by name; docs/DATA.md lists their columns.
+/// (usersha1-profile.tsv) are recognized by name; docs/SOURCES.md lists their columns.
 struct FeatureTableOptions {
   TableOf of = TableOf::users;
   std::string path{};  ///< plain or compressed file, or archive that contains it
@@ -33,7 +33,7 @@ struct FeatureTableOptions {
 /// Stands for the only column whose name is usual for its contents, such as "user_id".
 inline constexpr const char* automatic_column = "auto";
 
-/// Location and format of the raw ratings. docs/DATA.md describes the formats.
+/// Location and format of the raw ratings. docs/SOURCES.md describes the formats.
 struct SourceOptions {
   std::string format;  ///< one of source_formats()
   std::string path;    ///< plain or compressed file, folder, or pattern such as "combined_data_*.txt"

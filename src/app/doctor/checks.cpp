@@ -218,7 +218,7 @@ CheckResult check_item_slices(const training::ItemSliceProblem& problem,
       problem.batch_users, 1e3 * data_parallel, 1e3 * item_slices);
   if (2.0 * item_slices >= data_parallel || problem.items < 1024 * problem.ranks)
     return {"item slices", Severity::ok, text};
-  return {"item slices", Severity::ok, text, "consider distributed.item_slices: all (docs/ITEMS.md)"};
+  return {"item slices", Severity::ok, text, "consider distributed.item_slices: all (docs/SCALING.md)"};
 }
 
 CheckResults check_stragglers(const io::Json& measured) {

@@ -38,7 +38,7 @@ Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows,
 
 /// Reads lines with a user and an item, in the columns of `source` or as `user,item` or `user<TAB>item`.
 /// Users are in order of first appearance. Further columns and repeated lines are allowed, and a header as
-/// described in docs/DATA.md. With `weights`, a user's weights are divided by their mean; null: all are 1.
+/// described in docs/SOURCES.md. With `weights`, a user's weights are divided by their mean; null: all are 1.
 /// Throws InputError with file and line if a line is malformed or a weight is not above 0, and if there are
 /// no lines, or none with a known item.
 Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items,

@@ -22,7 +22,7 @@ struct RecommendArguments {
   std::string include;                  ///< file of the only items to recommend; empty: all but new items
   std::pair<std::string, int> at_most;  ///< file of the categories of items, and the maximum number of items
                                         ///< of a category in a list; empty: no limit
-  std::string category_column{};        ///< column of categories in that file; empty: as in docs/SERVING.md
+  std::string category_column{};        ///< column of categories in that file; empty: as in docs/RECOMMEND.md
   int reasons = 0;                      ///< number of the user's items named as reasons for each item
   bool stream = false;                  ///< answer JSON lines of standard input
   bool titles = false;                  ///< add a column of titles

@@ -28,8 +28,8 @@ struct UserItemColumns {
   std::size_t item = 1;
   bool header = false;  ///< true if the first line is a header
 };
-/// Returns the columns by the first line, which may be a header or data, as described in docs/DATA.md. Throws
-/// InputError if it is neither.
+/// Returns the columns by the first line, which may be a header or data, as described in docs/SOURCES.md.
+/// Throws InputError if it is neither.
 UserItemColumns find_columns(const data::Table& first, const data::SourceLayout& layout,
                              const ItemNames& items);
 

@@ -9,7 +9,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& name) {
   throw InputError(format(
-      "{}: is compressed or an archive, and this program was built without libarchive, which reads those; unpack it, or build the program with libarchive (docs/CLUSTERS.md)",
+      "{}: is compressed or an archive, and this program was built without libarchive, which reads those; unpack it, or build the program with libarchive (docs/INSTALL.md)",
       name));
 }
 

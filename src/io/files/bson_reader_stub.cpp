@@ -9,7 +9,7 @@ struct BsonReader::State {};
 
 BsonReader::BsonReader(std::string name, Read) {
   throw InputError(format(
-      "{}: is BSON, and this program was built without libbson, which reads it; build the program with libbson (docs/CLUSTERS.md)",
+      "{}: is BSON, and this program was built without libbson, which reads it; build the program with libbson (docs/INSTALL.md)",
       name));
 }
 BsonReader::~BsonReader() = default;

@@ -201,7 +201,7 @@ TEST(DoctorFindings, ItemSlicesAreComparedWithDataParallelism) {
   EXPECT_EQ(lines({check_item_slices(problem, times)}),
             "ok item slices: a step of 500 users takes about 82.0 ms of communication with data parallelism, "
             "and 3.0 ms with the items divided over all ranks -> consider distributed.item_slices: all "
-            "(docs/ITEMS.md)\n");
+            "(docs/SCALING.md)\n");
   problem.items = 4000;
   expect_in(lines({check_item_slices(problem, times)}), {"all ranks -> \n"});
 }
