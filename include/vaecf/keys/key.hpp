@@ -99,7 +99,9 @@ Key<Options> with_word(Key<Options> key, const char* word, std::function<void(Op
 /// must not be valid without it.
 template <class Options>
 Key<Options> or_word(Key<Options> key, const char* word) {
-  const auto [reset, is_set] = std::pair(key.reset, key.is_set);
+  // No structured binding: clang 14 cannot capture one.
+  const auto reset = key.reset;
+  const auto is_set = key.is_set;
   return with_word<Options>(std::move(key), word, reset,
                             [=](const Options& options) { return !is_set(options); });
 }

@@ -110,7 +110,7 @@ std::vector<std::int32_t> FeatureHashing::features_of(
     append(static_cast<std::size_t>(column - layout_.begin()), value, features);
   }
   std::ranges::sort(features);
-  features.erase(std::ranges::unique(features).begin(), features.end());
+  features.erase(std::unique(features.begin(), features.end()), features.end());
   return features;
 }
 
