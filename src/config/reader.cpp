@@ -13,7 +13,6 @@
 #include <system_error>
 
 #include "config/keys.hpp"
-#include "config/renamed.hpp"
 
 namespace vaecf::config {
 namespace {
@@ -243,8 +242,9 @@ class Reader {
 
   /// Returns the error message for `path`, which is not a key.
   std::string unknown_key(const std::string& path) const {
-    const std::string_view now = renamed_key(path);
-    if (!now.empty()) return format("{} is not a key; it is {}", path, now);
+    for (const Key& key : keys_)
+      if (!path.empty() && key.former_path == path)
+        return format("{} is not a key; it is {}", path, key.path);
     const auto dot = path.rfind('.');
     const std::string prefix = dot == std::string::npos ? "" : path.substr(0, dot + 1);
     std::vector<std::string> siblings;  // names at the same level

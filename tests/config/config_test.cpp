@@ -107,6 +107,7 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
           {"name: x\ntrain:\n  epochs: 2\n  batch_sise: 5\n",
            "4: train.batch_sise is not a key (did you mean train.batch_size?)"},
           {"trian: {epochs: 2}\n", "1: trian is not a key (did you mean train?)"},
+          {"\"\": 1\n", "1:  is not a key; keys of the file: name, data, "},
           {"\nlearning_rate: 1\n",
            "2: learning_rate is not a key (did you mean train.optimizer.learning_rate?)"},
           {"train: {optimiser: {type: adam}}\n",

@@ -31,6 +31,7 @@ struct Key {
   /// layer sets at most one of them, which clears the others of the layer below. 0 means not set.
   std::string exclusive_in = {};
   bool section_shorthand = false;  ///< a scalar value of that section sets this key
+  std::string former_path = {};    ///< name before 1.0, for messages; empty: the same
 };
 
 /// Makes a key of the member that `field`, a pointer to a member or a function, selects in the options.
@@ -76,6 +77,13 @@ template <class Options>
 Key<Options> exclusive(Key<Options> key, bool plain = false) {
   key.exclusive_in = key.path.substr(0, key.path.rfind('.') + 1);
   key.section_shorthand = plain;
+  return key;
+}
+
+/// States the name that a key had before 1.0: messages about it contain the new name.
+template <class Options>
+Key<Options> formerly(std::string path, Key<Options> key) {
+  key.former_path = std::move(path);
   return key;
 }
 
@@ -145,7 +153,8 @@ Key<Whole> within(const Key<Part>& key, Select part, const std::string& prefix =
           .is_set = [=, is_set = key.is_set](const Whole& whole) { return is_set(in(whole)); },
           .reset = [=, reset = key.reset](Whole& whole) { reset(std::invoke(part, whole)); },
           .exclusive_in = key.exclusive_in.empty() ? "" : prefix + key.exclusive_in,
-          .section_shorthand = key.section_shorthand};
+          .section_shorthand = key.section_shorthand,
+          .former_path = key.former_path.empty() ? "" : prefix + key.former_path};
 }
 
 /// Makes the keys of a part of the options, a member, keys of the whole, in the section `prefix`.

@@ -65,9 +65,10 @@ class ItemKnnKind final : public SolvedKind {
                                   "item-kNN: users with n items have the weight n^-user_power"),
          make_key<ItemKnnOptions>("power", &ItemKnnOptions::power, positive(),
                                   "item-kNN: exponent of the similarity"),
-         make_key<ItemKnnOptions>(
-             "neighbors_of", &ItemKnnOptions::per,
-             "item-kNN: keep the nearest neighbors of each target item or of each source item")});
+         formerly("per",
+                  make_key<ItemKnnOptions>(
+                      "neighbors_of", &ItemKnnOptions::per,
+                      "item-kNN: keep the nearest neighbors of each target item or of each source item"))});
   }
 
   std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose, bool compares) const override {
