@@ -3,8 +3,10 @@
 The data of most runs are those of the run `data`, in ../data. A run that checks a change of results must be added here.
 """
 
+import json
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .sources import EVENTS, MOVIELENS_1M, lines, sources, titles, users_of
 
@@ -44,20 +46,26 @@ def of_model(kind, **settings):
     return {"model.type": kind} | {f"model.{kind}.{key}": str(value) for key, value in settings.items()}
 
 
-# tests/launch/same_results_test finds each model of the schema in them.
-TRAINED = {
-    "mult_vae": {}, "mult_dae": of_model("mult_dae"), "recvae": of_model("recvae"), "elsa": of_model("elsa"),
-    "autoencoder": of_model("autoencoder"),
+def names_of(section, key):
+    """Returns the names that a key lists in the schema of configurations."""
+    schema = json.loads((Path(__file__).parents[2] / "configs" / "schema.json").read_text(encoding="utf-8"))
+    of_key = schema["properties"][section]["properties"][key]
+    return of_key.get("enum") or of_key["items"]["enum"]
+
+
+KINDS = names_of("model", "type")
+BASELINES = names_of("evaluation", "baselines")  # with each model that is solved at once
+# Each model with its defaults, and with other values.
+TRAINED = {name: of_model(name) for name in KINDS if name not in BASELINES} | {
     "autoencoder_multinomial": of_model("autoencoder", loss="multinomial", activation="tanh", initial_deviation=0.1),
 }
-SOLVED = {
+SOLVED = {name: of_model(name) for name in KINDS if name in BASELINES} | {
     "ease": of_model("ease", l2="[50, 200]"), "ease_dropout": of_model("ease", l2=100, dropout="[0.2, 0.5]"),
     "ease_user_power": of_model("ease", user_power=0.5, relax=0.3), "ease_kept_weight": of_model("ease", dropout=0.3, kept_weight=0.5),
     "ease_neighbors": of_model("ease", neighbors=30),
     "ease_neighbors_dropout": of_model("ease", neighbors=30, dropout=0.3, l2="[50, 200]"),
     "ease_low_rank": of_model("ease", neighbors=30) | {"model.low_rank.factors": "16", "model.low_rank.power": "0.2"},
     "item_knn_low_rank": of_model("item_knn") | {"model.low_rank.factors": "[8, 16]", "model.low_rank.weight": "[0.2, 0.8]"},
-    "item_knn": of_model("item_knn"),
     "item_knn_source": of_model("item_knn", neighbors=20, neighbors_of="source", shrink=5, power=1.5, user_power=0.5),
 }
 MODELS = TRAINED | SOLVED
