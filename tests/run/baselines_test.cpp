@@ -77,40 +77,36 @@ TEST_F(ItemModels, BestOfAllValuesOfEaseIsABaseline) {
   });
 }
 
-TEST_F(ItemModels, EaseIsChosenByItsCost) {
+TEST(Baselines, SolvedModelIsABaselineUnlessItCostsTooMuch) {
   constexpr double gib = 1073741824.0;
   struct Case {
-    std::int64_t items, neighbors, solutions;
+    double operations;  // in 10^12
+    double bytes;       // in GiB
+    std::int64_t solutions;
     int threads;
-    double memory;
+    double memory;       // in GiB
     std::string reason;  // empty: it is solved
   };
   for (const Case& c : std::vector<Case>{
-           // 2 I^3 is 9.999e11 for 7,936 items and 1.0003e12 for 7,938.
-           {7936, 0, 4, 1, 64, ""},
-           {7938, 0, 4, 1, 64, "1.0 x 10^12 operations, more than 10^12 for each of 1 threads"},
-           {10000, 0, 4, 2, 64, ""},
-           {20108, 0, 4, 16, 64, "16.3 x 10^12 operations, more than 10^12 for each of 16 threads"},
-           {20108, 0, 4, 17, 64, ""},
-           // A quarter of the memory: 4 I^2 bytes.
-           {8192, 0, 4, 2, 1, ""},
-           {8193, 0, 4, 2, 1, "0.3 GiB on each rank, more than a quarter of the 1.0 GiB of a rank"},
-           // I K^2 (K / 3 + 500) is 2.213e12 for Gowalla, and 16 I K bytes are 0.183 GiB.
-           {40981, 300, 4, 3, 64, ""},
-           {40981, 300, 4, 2, 64, "2.2 x 10^12 operations, more than 10^12 for each of 2 threads"},
-           {40981, 300, 4, 3, 0.74, ""},
-           {40981, 300, 4, 3, 0.73, "0.2 GiB on each rank, more than a quarter of the 0.7 GiB of a rank"},
-           // All solutions take at most five times as much: 30 of 3,533 items take 2.646e12.
-           {7936, 0, 5, 1, 64, ""},
-           {7936, 0, 6, 1, 64,
+           {0.9999, 0.2, 4, 1, 64, ""},
+           {1.0003, 0.2, 4, 1, 64, "1.0 x 10^12 operations, more than 10^12 for each of 1 threads"},
+           {2.0, 0.2, 4, 2, 64, ""},
+           {16.3, 0.2, 4, 16, 64, "16.3 x 10^12 operations, more than 10^12 for each of 16 threads"},
+           {16.3, 0.2, 4, 17, 64, ""},
+           // A quarter of the memory.
+           {0.1, 0.25, 4, 2, 1, ""},
+           {0.1, 0.2501, 4, 2, 1, "0.3 GiB on each rank, more than a quarter of the 1.0 GiB of a rank"},
+           // All solutions take at most five times as much.
+           {0.9999, 0.2, 5, 1, 64, ""},
+           {0.9999, 0.2, 6, 1, 64,
             "6 solutions of 1 x 10^12 operations, more than 5 x 10^12 for each of 1 threads"},
-           {3533, 0, 30, 1, 64, ""},
-           {3533, 0, 57, 1, 64,
-            "57 solutions of 0.088 x 10^12 operations, more than 5 x 10^12 for each of 1 threads"}})
-    EXPECT_EQ(run::obstacle_of_cost(models::ease_cost(c.items, c.neighbors), c.solutions, c.threads,
-                                    c.memory * gib),
-              c.reason)
-        << c.items;
+           {0.0882, 0.2, 56, 1, 64, ""},
+           {0.0882, 0.2, 57, 1, 64,
+            "57 solutions of 0.088 x 10^12 operations, more than 5 x 10^12 for each of 1 threads"}}) {
+    const models::Cost cost{.operations = c.operations * 1e12, .solution_bytes = c.bytes * gib};
+    EXPECT_EQ(run::obstacle_of_cost(cost, c.solutions, c.threads, c.memory * gib), c.reason)
+        << c.operations << " " << c.bytes;
+  }
 }
 
 TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
