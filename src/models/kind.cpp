@@ -40,6 +40,18 @@ bool Kind::uses(std::string_view shared_key) const {
   return std::ranges::count(used_keys(), shared_key) > 0;
 }
 
+namespace {
+
+/// Returns the weights of a rank's output tables, which a CPU copies in half precision.
+double output_weights(std::vector<device::TensorSpec> tensors, std::int64_t items, int item_slices) {
+  std::erase_if(tensors, [](const device::TensorSpec& tensor) {
+    return tensor.kind != device::TensorKind::output_table && tensor.kind != device::TensorKind::item_table;
+  });
+  return parameters_of_rank(tensors, items, item_slices);
+}
+
+}  // namespace
+
 double TrainedKind::operations(const ModelOptions& /*options*/,
                                const std::vector<device::TensorSpec>& tensors) const {
   return 6.0 * static_cast<double>(dense_weights(tensors));
@@ -49,7 +61,8 @@ Cost TrainedKind::cost(const ModelOptions& options, const Workload& work) const 
   const std::int64_t items = work.inputs.items;
   const auto of_model = tensors(options, work.inputs);
   const double parameters = parameters_of_rank(of_model, items, work.item_slices);
-  const double derived = parameters_of_rank(derived_tensors(options, work.inputs), items, work.item_slices);
+  const auto of_derived = derived_tensors(options, work.inputs);
+  const double derived = parameters_of_rank(of_derived, items, work.item_slices);
   constexpr double mib = 1048576.0;
   // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
   // moments, master weights and summed gradient. bf16 communication needs a bf16 buffer.
@@ -60,12 +73,14 @@ Cost TrainedKind::cost(const ModelOptions& options, const Workload& work) const 
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   const comm::Roles roles(work.distributed, ranks);
   if (roles.servers > 0) each = 8.0 + 16.0 / roles.servers + comm_buffer;
-  // In half precision, a GPU has a copy of all weights.
+  // In half precision, a GPU has a copy of all weights, and a CPU one of the output tables.
   const device::DeviceFacts device = work.context.device.facts();
   const bool half =
       device.precision == device::Precision::bf16 || device.precision == device::Precision::fp16;
   const double copy = half ? 2.0 : 0.0;
   const bool on_gpu = device.kind != device::DeviceKind::cpu;
+  const double copied =
+      output_weights(of_model, items, work.item_slices) + output_weights(of_derived, items, work.item_slices);
 
   const double model_parallel_groups = static_cast<double>(ranks) / work.item_slices;
   const double of_entry = work.weighted ? 8.0 : 4.0;
@@ -84,7 +99,7 @@ Cost TrainedKind::cost(const ModelOptions& options, const Workload& work) const 
   const double block = 4.0 * static_cast<double>(min_block_rows * items);
   const double blocks = work.item_slices > 1 ? (2.0 + 1.0 / work.item_slices) * block : 0.0;
   constexpr double program = 64.0 * mib;
-  const double others = (on_gpu ? 0.0 : 4.0 * derived) + blocks + program;
+  const double others = (on_gpu ? 0.0 : 4.0 * derived + copy * copied) + blocks + program;
 
   Cost cost;
   cost.parameters = parameter_count(of_model);

@@ -51,8 +51,9 @@ int choose_item_slices(const config::TrainingConfig& options, models::Workload w
   const std::int64_t wanted = options.distributed.item_slices;
   const int ranks = context.communicator.size();
   if (wanted == 1) return 1;
-  const bool divisible =
-      !models::is_solved(options.model.type) && options.distributed.strategy == comm::StrategyKind::allreduce;
+  const bool divisible = !models::is_solved(options.model.type) &&
+                         options.distributed.strategy == comm::StrategyKind::allreduce &&
+                         options.distributed.optimizer == comm::OptimizerPlacement::replicated;
   if (wanted == comm::automatic_item_slices) {
     if (!divisible || ranks == 1) return 1;
     const models::TrainedKind& kind = models::trained_kind_of(options.model.type);

@@ -81,5 +81,32 @@ TEST(Kinds, CostOfTrainingIsThatOfItsParts) {
   });
 }
 
+TEST(Kinds, CostOfTrainingInHalfPrecisionIncludesTheCopiesOfWeights) {
+  const auto alone = comm::make_self_communicator();
+  Log log;
+  Progress progress;
+  const auto bytes_in = [&](device::Precision precision, const TrainedKind& kind,
+                            const ModelOptions& options) {
+    const auto device =
+        cpu::make_device({device::DeviceChoice::cpu, precision, device::Kernels::automatic, 1});
+    const auto model = kind.make(options, 1000, *device, 4);
+    const auto copies_in = [](const device::Parameters& parameters) {
+      return parameters.copied_count({0, std::ssize(parameters.layout().tensors)});
+    };
+    std::int64_t copied = copies_in(model->parameters());
+    if (&model->output_parameters() != &model->parameters()) copied += copies_in(model->output_parameters());
+    const Context context{*alone, *device, log, progress};
+    return std::pair(copied, kind.cost(options, {.context = context, .inputs = 1000}).host_bytes);
+  };
+  testing::for_each_trained_kind([&](const TrainedKind& kind) {
+    const ModelOptions options{.type = kind.type(), .hidden = {20}, .latent = 6};
+    const auto [no_copies, bytes] = bytes_in(device::Precision::fp32, kind, options);
+    const auto [copied, bytes_in_half] = bytes_in(device::Precision::bf16, kind, options);
+    EXPECT_EQ(no_copies, 0);
+    EXPECT_GT(copied, 0);
+    EXPECT_EQ(bytes_in_half - bytes, 2.0 * static_cast<double>(copied));
+  });
+}
+
 }  // namespace
 }  // namespace vaecf::models

@@ -87,6 +87,15 @@ TEST_F(BadInput, AutomaticItemSlicesRequireTheMemoryThatTrainingNeeds) {
                            [&] { validate_with(std::floor(bytes) - 1.0); });
 }
 
+TEST_F(BadInput, AutomaticItemSlicesAreNotCombinedWithAShardedOptimizer) {
+  options_.data.file = make("wide.h5", {.users = 40, .items = 20'000});
+  options_.distributed.item_slices = comm::automatic_item_slices;
+  for (const auto& [optimizer, slices] : {std::pair{replicated, 2}, {sharded, 1}}) {
+    options_.distributed.optimizer = optimizer;
+    on_ranks(2, [&](const run::Run& run) { EXPECT_EQ(run::validate_run(run), slices); });
+  }
+}
+
 TEST_F(BadInput, InconsistentOptionsThrow) {
   const std::string nobody = make("nobody.h5", {.users = 0});
   const auto few_shards = [](int shards) { return [shards](O& o) { o.data.virtual_shards = shards; }; };
