@@ -3,7 +3,7 @@
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/models/popularity.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <variant>
 

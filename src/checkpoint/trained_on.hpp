@@ -3,7 +3,7 @@
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include <string>
 

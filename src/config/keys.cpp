@@ -228,7 +228,7 @@ std::vector<Key> all_keys() {
   for (const models::Kind* kind : models::all_kinds())
     for (const keys::Key<models::ModelOptions>& key : kind->keys())
       keys.push_back(within<Config>(
-          key, [](Config & config) -> auto& { return config.options.model; }));
+          key, [](auto& config) -> auto& { return config.options.model; }));
   const std::vector<Key> more = {
       KEY("train.epochs", options.train.epochs, at_least(1), "passes over the train users"),
       or_word(KEY("train.patience", options.train.patience, at_least(1),

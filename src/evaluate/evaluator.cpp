@@ -1,6 +1,6 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/models/popularity.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 
 #include <algorithm>
 #include <array>
@@ -65,8 +65,8 @@ void Evaluator::prepare_popularity() {
   popularity_prepared_ = true;
 }
 
-std::shared_ptr<const models::Popularity> Evaluator::popularity() {
-  if (!popularity_) popularity_ = std::make_shared<models::Popularity>(context_, dataset_);
+std::shared_ptr<const Popularity> Evaluator::popularity() {
+  if (!popularity_) popularity_ = std::make_shared<Popularity>(context_, dataset_);
   return popularity_;
 }
 
@@ -120,8 +120,7 @@ void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
   const CsrView targets = held_out_.targets.view();
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
-    if (targets.row_size(row) == 0 ||
-        !models::is_served_by_popularity(held_out_.fold_in.view(), features, row))
+    if (targets.row_size(row) == 0 || !is_served_by_popularity(held_out_.fold_in.view(), features, row))
       continue;
     ranks.clear();
     for (const std::int32_t item : targets.row(row)) ranks.push_back(popularity_->positions()[item]);
@@ -164,8 +163,7 @@ std::vector<EvaluationResult> Evaluator::evaluate_variants(models::Scorer& model
                 std::span(scores).first(size));
     const Range own = model.own_users(rows.size());
     for (std::int64_t row = begin + own.begin; row < begin + own.end; ++row) {
-      if (targets.row_size(row) == 0 ||
-          models::is_served_by_popularity(held_out_.fold_in.view(), features, row))
+      if (targets.row_size(row) == 0 || is_served_by_popularity(held_out_.fold_in.view(), features, row))
         continue;
       for (std::size_t v = 0; v < variants.size(); ++v) {
         const std::size_t number = v * static_cast<std::size_t>(rows.size()) + (row - rows.begin);

@@ -1,6 +1,6 @@
 #include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 #include <vaecf/math/random_order.hpp>
-#include <vaecf/models/popularity.hpp>
 
 #include <algorithm>
 
@@ -64,7 +64,7 @@ std::optional<NewItemsResult> Evaluator::reduce_new_items(std::span<double> valu
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     const std::span<const std::int32_t> history_of_user = users.fold_in.view().row(row);
     const auto seen = std::ranges::count_if(history_of_user, [&](std::int32_t i) { return i >= items_; });
-    const bool popular = models::is_served_by_popularity(users.fold_in.view(), features, row);
+    const bool popular = is_served_by_popularity(users.fold_in.view(), features, row);
     std::vector<std::int32_t> ranks;
     for (const std::int32_t item : targets.row(row))
       ranks.push_back(item - static_cast<std::int32_t>(items_));

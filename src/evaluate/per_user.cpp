@@ -1,7 +1,7 @@
 // Evaluator::per_user(): the metrics of each user as columns.
 #include <vaecf/base/text.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/models/popularity.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 
 #include <cstring>
 #include <type_traits>

@@ -3,7 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/models/model.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include <cstdint>
 #include <limits>

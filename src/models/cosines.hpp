@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/models/model.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include <cstdint>
 #include <span>

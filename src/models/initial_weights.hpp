@@ -4,7 +4,7 @@
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/tensor_layout.hpp>
-#include <vaecf/models/model.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include <algorithm>
 #include <cstddef>

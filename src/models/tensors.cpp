@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/kind.hpp>
-#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include <cstddef>
 #include <utility>

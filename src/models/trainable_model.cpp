@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/cosines.hpp"
+#include "models/device_users.hpp"
 
 namespace vaecf::models {
 namespace {

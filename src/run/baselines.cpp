@@ -1,10 +1,9 @@
 #include "run/baselines.hpp"
 
 #include <vaecf/base/host.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
-#include <vaecf/models/popularity.hpp>
 #include <vaecf/run/events.hpp>
 
 #include <algorithm>

@@ -138,7 +138,7 @@ class BenchmarkRun {
   /// Returns the seconds of a step by phase.
   io::Json phase_seconds() const {
     io::Json seconds = io::Json::object();
-    for (std::string name : models::step_phase_names) {
+    for (std::string name : device::step_phase_names) {
       const double value = 1e-3 * result_.phase_milliseconds.at(name);
       std::ranges::replace(name, '-', '_');
       seconds[name] = value;
@@ -161,20 +161,20 @@ class BenchmarkRun {
   /// one rank, so that they add up to a step. It is the rank with the longest compute time, for which the
   /// others wait.
   void measure_phases(std::int64_t steps) {
-    using models::StepPhase;
+    using device::StepPhase;
     const std::int64_t updates_before = trainer_.updates_done();
     trainer_.enable_timing(true);
     for (std::int64_t i = 0; i < steps; ++i) next_step();
-    const std::vector<models::PhaseInterval> intervals = trainer_.take_phase_intervals();
+    const std::vector<device::PhaseInterval> intervals = trainer_.take_phase_intervals();
     trainer_.enable_timing(false);
     if (const auto& timeline = run_.communicator.activity().timeline())
       training::add_phase_intervals(*timeline, intervals, updates_before);
-    const std::vector<models::PhaseTimes> taken = models::phase_times_by_step(intervals);
-    models::PhaseTimes mine{};
+    const std::vector<device::PhaseTimes> taken = device::phase_times_by_step(intervals);
+    device::PhaseTimes mine{};
     double compute = 0.0;
     for (std::size_t p = 0; p < mine.size(); ++p) {
       std::vector<double> times;
-      for (const models::PhaseTimes& step : taken) times.push_back(step[p]);
+      for (const device::PhaseTimes& step : taken) times.push_back(step[p]);
       mine[p] = median(times);
       if (p < static_cast<std::size_t>(StepPhase::reduce)) compute += mine[p];
     }
@@ -185,14 +185,14 @@ class BenchmarkRun {
     const int claim = is_worker && compute >= longest ? run_.communicator.rank() : -1;
     const auto chosen =
         static_cast<int>(run_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
-    models::PhaseTimes theirs = mine;
+    device::PhaseTimes theirs = mine;
     run_.communicator.broadcast(std::span<double>(theirs), chosen);
     if (uses_parameter_server()) {
       auto& updates = theirs[static_cast<std::size_t>(StepPhase::update)];
       updates = slowest(mine[static_cast<std::size_t>(StepPhase::update)]);
     }
     for (std::size_t p = 0; p < theirs.size(); ++p)
-      result_.phase_milliseconds[models::step_phase_names[p]] = 1e3 * theirs[p];
+      result_.phase_milliseconds[device::step_phase_names[p]] = 1e3 * theirs[p];
   }
 
   void next_step() {
@@ -330,7 +330,7 @@ std::string to_table(const BenchmarkResult& result) {
   table += line("training", result.users_per_second, 0, "users/s");
   table += line("epoch", result.seconds_per_epoch, 2, "s");
   table += line("step (median)", result.milliseconds_per_step, digits, "ms");
-  for (const std::string name : models::step_phase_names) {
+  for (const std::string name : device::step_phase_names) {
     const auto found = result.phase_milliseconds.find(name);
     if (found != result.phase_milliseconds.end()) table += line("  " + name, found->second, digits, "ms");
   }

@@ -2,7 +2,6 @@
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/recommender.hpp>
 
@@ -49,7 +48,7 @@ void require_known(CsrView rows, std::int64_t columns, const char* what) {
 
 /// Returns the popularity by the counts in the checkpoint. The number of users, which lists do not need, is
 /// 0.
-models::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
+evaluate::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
   const std::vector<std::int32_t> users = checkpoint.dataset().item_users;
   return {{users.begin(), users.end()}, 0};
 }
@@ -259,7 +258,7 @@ void Recommender::limit(const Inputs& inputs, CsrView excluded, Range rows, std:
   start();
   std::int64_t length = most_excluded + (inputs.choice.categories.rows() == 0 ? width : 4 * width);
   const auto is_popular = [&](std::int64_t row) {
-    return models::is_served_by_popularity(inputs.seen, inputs.features, row);
+    return evaluate::is_served_by_popularity(inputs.seen, inputs.features, row);
   };
   const auto take = [&](std::int64_t row, std::int32_t item, float score) {
     return !is_popular(row) && lists[row - rows.begin].add(item, score);
@@ -336,7 +335,7 @@ void Recommender::rank(const Inputs& inputs, Range rows, std::int64_t width, std
     const std::int64_t first = (row - rows.begin) * width;
     const auto best = items.subspan(first, width);
     const auto best_scores = scores.subspan(first, width);
-    if (models::is_served_by_popularity(inputs.seen, inputs.features, row)) {
+    if (evaluate::is_served_by_popularity(inputs.seen, inputs.features, row)) {
       auto next = best.begin();
       for (const std::int32_t item : popularity_.order())
         if (next != best.end() && is_allowed(inputs.choice, item)) *next++ = item;

@@ -8,7 +8,6 @@
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/events.hpp>
 

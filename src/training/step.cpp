@@ -17,7 +17,7 @@ namespace {
 class AllReduce final : public Strategy {
  public:
   AllReduce(const config::TrainingConfig& options, const comm::RankGrid& grid, TrainingData& data,
-            models::StepTimer& timer)
+            device::StepTimer& timer)
       : options_(options),
         grid_(grid),
         data_(data),
@@ -72,16 +72,16 @@ class AllReduce final : public Strategy {
       if (needs_stats_) exchange_.all_reduce_stats(state);
       for (std::int64_t part = 0; part < exchange_.parts(); ++part) {
         const UpdatePart summed = exchange_.wait_sum(part);
-        timer_.end_phase(models::StepPhase::reduce);
+        timer_.end_phase(device::StepPhase::reduce);
         optimizer_.update(summed.elements, summed.moments_offset, exchange_.gradients(), model_.parameters(),
                           state, fused_tensors_);
-        timer_.end_phase(models::StepPhase::update);
+        timer_.end_phase(device::StepPhase::update);
         exchange_.gather_weights(summed);  // of a sharded optimizer
       }
       exchange_.finish();
-      timer_.end_phase(models::StepPhase::reduce);
+      timer_.end_phase(device::StepPhase::reduce);
       device_.end_step(state);
-      timer_.end_phase(models::StepPhase::update);
+      timer_.end_phase(device::StepPhase::update);
     };
     graphs_.run({parameter_group.index, first_shard, batch_users}, work);
   }
@@ -117,7 +117,7 @@ class AllReduce final : public Strategy {
   TrainingData& data_;
   device::Device& device_;
   models::TrainableModel& model_;
-  models::StepTimer& timer_;
+  device::StepTimer& timer_;
   GradientExchange exchange_;
   Optimizer optimizer_;
   State state_;
@@ -129,7 +129,7 @@ class AllReduce final : public Strategy {
 }  // namespace
 
 std::unique_ptr<Strategy> make_all_reduce(const config::TrainingConfig& options, const comm::RankGrid& grid,
-                                          TrainingData& data, models::StepTimer& timer) {
+                                          TrainingData& data, device::StepTimer& timer) {
   return std::make_unique<AllReduce>(options, grid, data, timer);
 }
 

@@ -2,7 +2,7 @@
 
 #include <vaecf/comm/rank_grid.hpp>
 #include <vaecf/config/training_config.hpp>
-#include <vaecf/models/step_timer.hpp>
+#include <vaecf/device/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 #include <vaecf/training/trainer.hpp>
 
@@ -52,12 +52,12 @@ class Strategy {
 
 /// Makes the strategy distributed.strategy: allreduce. All references must outlive it.
 std::unique_ptr<Strategy> make_all_reduce(const config::TrainingConfig& options, const comm::RankGrid& grid,
-                                          TrainingData& data, models::StepTimer& timer);
+                                          TrainingData& data, device::StepTimer& timer);
 /// Makes the strategy distributed.strategy: parameter_server (Li et al., OSDI 2014). Its messages are sent
 /// from host memory: throws std::logic_error unless the device is a CPU. All references must outlive it.
 /// Collective.
 std::unique_ptr<Strategy> make_parameter_server(const config::TrainingConfig& options,
                                                 const comm::RankGrid& grid, TrainingData& data,
-                                                models::StepTimer& timer);
+                                                device::StepTimer& timer);
 
 }  // namespace vaecf::training

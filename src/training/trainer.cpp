@@ -213,7 +213,7 @@ void Trainer::write_state(StateTensor state, bool round_weights,
 
 void Trainer::enable_timing(bool on) {
   strategy_->enable_graphs(!on);
-  timer_ = models::StepTimer(context_.device, on);
+  timer_ = device::StepTimer(context_.device, on);
 }
 
 void Trainer::require_finite_loss(const device::LossSums& sums) const {
@@ -231,10 +231,10 @@ void Trainer::require_finite_loss(const device::LossSums& sums) const {
           options_.optimizer.learning_rate));
 }
 
-void add_phase_intervals(Timeline& timeline, const std::vector<models::PhaseInterval>& intervals,
+void add_phase_intervals(Timeline& timeline, const std::vector<device::PhaseInterval>& intervals,
                          std::int64_t updates_before) {
-  for (const models::PhaseInterval& interval : intervals) {
-    timeline.add({models::step_phase_names[static_cast<std::size_t>(interval.phase)], Track::compute,
+  for (const device::PhaseInterval& interval : intervals) {
+    timeline.add({device::step_phase_names[static_cast<std::size_t>(interval.phase)], Track::compute,
                   timeline.at(interval.begin), timeline.at(interval.end), "step",
                   updates_before + interval.step + 1});
   }

@@ -1,4 +1,4 @@
-#include <vaecf/models/kinds.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <fstream>
 #include <iterator>

@@ -6,6 +6,7 @@
 
 #include "device/cpu/device.hpp"
 #include "io/bad_disk.hpp"
+#include "models/ease/ease_values.hpp"
 #include "run/step_coordinator.hpp"
 #include "support/train_fixture.hpp"
 
@@ -194,7 +195,7 @@ TEST_F(CheckpointRetention, RequestToStopEndsTheAttempts) {
 TEST_F(CheckpointRetention, SolutionIsAttemptedAgain) {
   options_.run.retry_seconds = 600.0;
   options_.model.type = ModelType::ease;
-  options_.model.ease.l2 = {500.0};
+  own_options<models::EaseOptions>(options_.model).l2 = {500.0};
   options_.validation.baselines = {};
   block("best.h5");
   on_ranks(1, [&](const run::Run& run) {

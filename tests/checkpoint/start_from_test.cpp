@@ -5,6 +5,7 @@
 
 #include "checkpoint/known_users.hpp"
 #include "checkpoint/resume_fixture.hpp"
+#include "models/elsa/elsa.hpp"
 #include "support/for_each_kind.hpp"
 
 namespace vaecf::training {
@@ -107,7 +108,7 @@ class StartFrom : public Resume {
     use();
     testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
       options_.model = {kind.type(), {20}, 6};
-      options_.model.elsa.factors = 11;
+      own_options<models::ElsaOptions>(options_.model).factors = 11;
       use();
     });
   }

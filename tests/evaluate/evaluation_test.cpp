@@ -1,7 +1,7 @@
 #include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/ranking.hpp>
-#include <vaecf/models/popularity.hpp>
 
 #include <array>
 #include <cmath>
@@ -23,7 +23,7 @@ TEST(Popularity, RanksEqualThoseOfDenseScores) {
   constexpr std::int32_t items = 40;
   std::vector<std::int64_t> counts(items);
   for (std::int64_t& count : counts) count = random() % 6;  // many ties
-  const models::Popularity popularity(counts, 10);
+  const evaluate::Popularity popularity(counts, 10);
   for (int user = 0; user < 50; ++user) {
     std::vector<std::int32_t> seen;
     std::vector<std::int32_t> targets;
@@ -51,7 +51,7 @@ TEST(Popularity, RanksEqualThoseOfDenseScores) {
 // The items have 16, 8, 4, 2, 2 and no users. 28 of 32 interactions are the fewest with at least 80 %, so the
 // head is 2, 0, 1.
 TEST(Popularity, MetricsOfAListEqualValuesComputedByHand) {
-  const models::Popularity popularity({8, 4, 16, 2, 2, 0}, 16);
+  const evaluate::Popularity popularity({8, 4, 16, 2, 2, 0}, 16);
   const std::vector<std::int32_t> list = {2, 3, 5, 0};
   const auto value = [&](const char* name) { return popularity.of_list(math::parse_metric(name), list); };
   EXPECT_DOUBLE_EQ(value("mean_popularity@3"), (16.0 + 2.0 + 0.0) / 3.0);
@@ -62,7 +62,7 @@ TEST(Popularity, MetricsOfAListEqualValuesComputedByHand) {
   EXPECT_DOUBLE_EQ(value("novelty@4"), (0.0 + 3.0 + 4.0 + 1.0) / 4.0);
   EXPECT_EQ(popularity.of_list(math::parse_metric("novelty@4"), {}), 0.0);
   // The most popular item has exactly 80 %.
-  EXPECT_EQ(models::Popularity({1, 4}, 4).of_list(math::parse_metric("tail_share@2"), std::vector{1, 0}),
+  EXPECT_EQ(evaluate::Popularity({1, 4}, 4).of_list(math::parse_metric("tail_share@2"), std::vector{1, 0}),
             0.5);
 }
 
@@ -82,7 +82,7 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
     std::vector<std::int32_t> lists(310);
     std::vector<float> scores(310);
     network->top_k(*held, {0, 31}, models::History::items, false, 10, lists, scores);
-    const models::Popularity popularity(run, run.dataset);
+    const evaluate::Popularity popularity(run, run.dataset);
     for (std::int64_t u = 0; u < 31; ++u) {
       if (users.targets.view().row_size(u) == 0) continue;
       const auto list = std::span(lists).subspan(static_cast<std::size_t>(u) * 10, 10);

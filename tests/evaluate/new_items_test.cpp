@@ -1,12 +1,14 @@
 // Items without train users: they are ranked apart, and everything else is as if they did not exist.
 
 #include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 #include <vaecf/models/kind.hpp>
-#include <vaecf/models/popularity.hpp>
 
 #include <array>
 #include <numeric>
 
+#include "models/ease/ease_values.hpp"
+#include "models/elsa/elsa.hpp"
 #include "support/for_each_kind.hpp"
 #include "support/train_fixture.hpp"
 
@@ -33,7 +35,7 @@ class NewItems : public TrainTest {
     write("without.h5", false);
     options_.data.file = file("with.h5");
     options_.model.type = ModelType::ease;
-    options_.model.ease = {.l2 = {20.0}, .feature_weight = {100.0}};
+    own_options<models::EaseOptions>(options_.model) = {.l2 = {20.0}, .feature_weight = {100.0}};
     options_.validation.metrics = {"ndcg@10", "recall@3", "mean_popularity@10", "coverage@10", "gini@5"};
   }
 
@@ -101,7 +103,7 @@ void expect_equal(const evaluate::EvaluationResult& result, const evaluate::Eval
 }
 
 TEST_F(NewItems, MetricsOfTheOthersAreThoseOfADatasetWithoutNewItems) {
-  options_.model.ease.feature_weight = {0.0};
+  own_options<models::EaseOptions>(options_.model).feature_weight = {0.0};
   const auto select = [&](const std::string& name) {
     options_.data.file = file(name + ".h5");
     options_.name = name;
@@ -226,7 +228,7 @@ TEST_F(NewItems, OfAHistoryAreNotInTheRandomOrder) {
 }
 
 TEST_F(NewItems, OfEaseByNeighborhoodsHaveScoresFromTheirFeatures) {
-  options_.model.ease.neighbors = 20;
+  own_options<models::EaseOptions>(options_.model).neighbors = 20;
   train_on(1);
   EXPECT_GT(test_on(2).model.new_items->metrics.at("recall@3").mean, 0.85);
 }
@@ -235,7 +237,7 @@ TEST_F(NewItems, OfTrainedModelsAreExcludedWhileTheOthersAreRanked) {
   using Ranks = std::vector<std::int32_t>;
   testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
     options_.model = {kind.type(), {20}, 6, 0.5};
-    options_.model.elsa.factors = 8;
+    own_options<models::ElsaOptions>(options_.model).factors = 8;
     options_.distributed.item_slices = 1;
     std::map<std::string, math::MetricSums> expected;
     on_ranks(1, [&](const run::Run& run) {

@@ -1,7 +1,7 @@
-# Reads the table of names of include/vaecf/models/kinds.hpp, then sources: prints each model that is named in more than six
+# Reads the list VAECF_MODELS of include/vaecf/models/model.hpp, then sources: prints each model that is named in more than six
 # places of src, include and python/vaecf. A folder of src/models is one place. A name has any case, and _, - or
 # nothing between its words: item_knn, item-kNN, ItemKnn.
-function complain(text) { print "include/vaecf/models/kinds.hpp:1: " text; bad = 1 }
+function complain(text) { print "include/vaecf/models/model.hpp:1: " text; bad = 1 }
 
 function place_of(path,   parts) {
   if (path !~ /^src\/models\/[a-z_]+\//) return path
@@ -24,14 +24,10 @@ function count_name(name, text,   rest, before, after) {
 }
 
 FNR == 1 { place = place_of(FILENAME) }
-FILENAME == "include/vaecf/models/kinds.hpp" && /named<models::ModelType>/ { in_table = 1 }
-in_table {
-  for (rest = $0; match(rest, /"[a-z_]+"/); rest = substr(rest, RSTART + RLENGTH)) {
-    name = substr(rest, RSTART + 1, RLENGTH - 2)
-    pattern[name] = name
-    gsub(/_/, "[_-]?", pattern[name])
-  }
-  if (/;/) in_table = 0
+FILENAME == "include/vaecf/models/model.hpp" && match($0, /^  MODEL\([a-z_]+\)/) {
+  name = substr($0, RSTART + 8, RLENGTH - 9)
+  pattern[name] = name
+  gsub(/_/, "[_-]?", pattern[name])
 }
 { for (name in pattern) if (tolower($0) ~ pattern[name]) count_name(name, $0) }
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "models/model_fixture.hpp"
+#include "models/network/autoencoder_options.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -100,7 +101,7 @@ class Gradient : public ::testing::TestWithParam<NetworkCase> {
 /// Returns an autoencoder with the other choices.
 ModelOptions other_autoencoder() {
   ModelOptions options{ModelType::autoencoder, {9}, 4};
-  options.autoencoder = {device::Activation::tanh, device::Loss::multinomial, 0.5};
+  own_options<AutoencoderOptions>(options) = {device::Activation::tanh, device::Loss::multinomial, 0.5};
   return options;
 }
 

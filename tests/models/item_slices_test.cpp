@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "models/elsa/elsa.hpp"
 #include "models/model_fixture.hpp"
 #include "support/for_each_kind.hpp"
 
@@ -38,7 +39,7 @@ constexpr std::int64_t run_multiple = 384;
 
 ModelOptions small_options(ModelType type) {
   ModelOptions options{type, {12}, 5, 0.5};
-  options.elsa.factors = 9;
+  own_options<ElsaOptions>(options).factors = 9;
   return options;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <vaecf/device/step_timer.hpp>
 #include <vaecf/models/kind.hpp>
-#include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <cmath>
@@ -73,7 +73,7 @@ inline device::LossSums gradient_step(device::Device& device, TrainableModel& mo
                                       const NetworkInput& input, device::Buffer& gradients,
                                       const device::StepParams& params = {}, int parameter_group = 0,
                                       const device::GradientReady& ready = {}) {
-  StepTimer timer(device, false);
+  device::StepTimer timer(device, false);
   return losses_of(device, params, [&](device::StepState& step) {
     model.forward_backward(input, {model.parameters(), step, gradients, ready}, parameter_group, timer);
   });

@@ -66,7 +66,7 @@ class Reference : public ::testing::TestWithParam<Case> {
   /// Runs one step; also updates the weights by `rule` if there is an optimizer.
   device::LossSums run(std::uint32_t step, double beta, training::Optimizer* optimizer = nullptr,
                        const device::UpdateRule& rule = {}) {
-    StepTimer timer(*device_, false);
+    device::StepTimer timer(*device_, false);
     const device::StepParams params{
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
     return losses_of(*device_, params, [&](device::StepState& state) {

@@ -1,4 +1,4 @@
-#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include "device/cpu/device.hpp"
 #include "run/bad_input_fixture.hpp"

@@ -1,6 +1,7 @@
 #include "run/baselines.hpp"
 
 #include "models/ease/ease_model.hpp"
+#include "models/item_knn/solve.hpp"
 #include "models/linear/item_models_fixture.hpp"
 
 namespace vaecf::training {
@@ -36,13 +37,13 @@ TEST_F(ItemModels, SelectedBaselinesAreEvaluatedAlone) {
   on_ranks(1, [&](const run::Run& run) {
     evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});
     options_.validation.baselines = {"ease"};
-    options_.model.ease = {{30.0, 70.0}, {0.3}};
+    own_options<models::EaseOptions>(options_.model) = {{30.0, 70.0}, {0.3}};
     const std::vector<run::Baseline> found = run::evaluate_baselines(run, evaluator);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].name, "ease");
     EXPECT_TRUE(found[0].title == "EASE l2 30 p 0.3" || found[0].title == "EASE l2 70 p 0.3")
         << found[0].title;
-    options_.model.ease.neighbors = 7;
+    own_options<models::EaseOptions>(options_.model).neighbors = 7;
     EXPECT_TRUE(run::evaluate_baselines(run, evaluator)[0].title.starts_with("EASE K 7 l2 "));
     options_.validation.baselines = {};
     EXPECT_TRUE(run::evaluate_baselines(run, evaluator).empty());
@@ -52,7 +53,8 @@ TEST_F(ItemModels, SelectedBaselinesAreEvaluatedAlone) {
 // Two values of relax follow from each inverse, and all four models are compared.
 TEST_F(ItemModels, BestOfAllValuesOfEaseIsABaseline) {
   options_.validation.baselines = {"auto"};
-  options_.model.ease = {.l2 = {30.0, 70.0}, .dropout = {0.3}, .user_power = {0.5}, .relax = {0.2, 0.4}};
+  own_options<models::EaseOptions>(options_.model) = {
+      .l2 = {30.0, 70.0}, .dropout = {0.3}, .user_power = {0.5}, .relax = {0.2, 0.4}};
   on_ranks(2, [&](const run::Run& run) {
     const std::string& select = options_.validation.select;
     evaluate::Evaluator evaluator(run, run.dataset, "test", {select});
@@ -64,7 +66,8 @@ TEST_F(ItemModels, BestOfAllValuesOfEaseIsABaseline) {
     const models::Interactions train = models::read_interactions(run, run.dataset);
     std::string title;
     double best = 0.0, of_test = 0.0;
-    for (const models::EaseValues& values : models::combinations(options_.model.ease)) {
+    for (const models::EaseValues& values :
+         models::combinations(own_options<models::EaseOptions>(options_.model))) {
       const auto scorer = models::make_item_scorer(models::solve_ease(train, values, run, 1), 60, run);
       const double metric = validation.evaluate(*scorer).metrics.at(select).mean;
       if (metric <= best) continue;
@@ -120,7 +123,8 @@ TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
   };
   options_.data.file = make("wide.h5", {.users = 20, .items = 200'000, .validation = 4, .test = 4});
   options_.validation.baselines = {"auto"};
-  options_.model.item_knn.neighbors = 0;  // all: at most 894 GiB, but few items have a user in common
+  own_options<models::ItemKnnOptions>(options_.model).neighbors =
+      0;  // all: at most 894 GiB, but few items have a user in common
   on_ranks(2, [&](const run::Run& run) {
     evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});
     run::TestResult result;
@@ -157,9 +161,9 @@ TEST_F(ItemModels, LongPhasesReportTheirProgressWithATotal) {
     std::int64_t total_ = 0;
   };
   options_.validation.baselines = {"item_knn", "ease"};
-  options_.model.ease = {{30.0, 70.0}, {0.0}};
+  own_options<models::EaseOptions>(options_.model) = {{30.0, 70.0}, {0.0}};
   for (const std::int64_t neighbors : {0, 7}) {
-    options_.model.ease.neighbors = neighbors;
+    own_options<models::EaseOptions>(options_.model).neighbors = neighbors;
     on_ranks(1, [&](const run::Run& run) {
       Recorder recorder;
       const run::Run recorded = with(run, recorder);

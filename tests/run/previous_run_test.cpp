@@ -1,5 +1,6 @@
 // Tests what happens to the files of a run when another one begins in its folder.
 #include "checkpoint/resume_fixture.hpp"
+#include "models/ease/ease_values.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -89,7 +90,7 @@ TEST_F(PreviousRun, WithTheDatasetOfTheNewRunIsAnError) {
 
 TEST_F(PreviousRun, OfASolvedModelIsMovedUnlessItsSearchContinues) {
   options_.model.type = ModelType::ease;
-  options_.model.ease = {{20.0, 50.0}, {0.0}};
+  own_options<models::EaseOptions>(options_.model) = {{20.0, 50.0}, {0.0}};
   run(1, "a");
   const auto before = files(folder("a"));
   run(2, "a", "auto");

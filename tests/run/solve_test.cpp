@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "models/ease/ease_model.hpp"
+#include "models/item_knn/solve.hpp"
 #include "models/linear/item_models_fixture.hpp"
 #include "run/baselines.hpp"
 
@@ -17,7 +18,7 @@ class Solve : public TrainTest {
   void SetUp() override {
     TrainTest::SetUp();
     options_.model.type = ModelType::ease;
-    options_.model.ease = {{20.0, 50.0}, {0.0, 0.4}};
+    own_options<models::EaseOptions>(options_.model) = {{20.0, 50.0}, {0.0, 0.4}};
     options_.validation.baselines = {};
   }
 
@@ -87,7 +88,7 @@ TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
 TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
   for (const std::string select : {"mean_popularity@5", "gini@5"}) {
     std::filesystem::remove_all(options_.run.directory);
-    options_.model.ease = {{1.0, 50.0, 5000.0}, {0.0, 0.4}};
+    own_options<models::EaseOptions>(options_.model) = {{1.0, 50.0, 5000.0}, {0.0, 0.4}};
     options_.validation.metrics = {select};
     options_.validation.select = select;
     const run::TrainResult result = train_on(2);
@@ -110,7 +111,8 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
 }
 
 TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
-  options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .user_power = {0.0, 0.5}, .relax = {0.0, 0.4}};
+  own_options<models::EaseOptions>(options_.model) = {
+      .l2 = {20.0, 50.0}, .dropout = {0.3}, .user_power = {0.0, 0.5}, .relax = {0.0, 0.4}};
   const run::TrainResult result = train_on(2);
   EXPECT_EQ(result.epochs, 8);
   const std::vector<io::Json> solutions = events("solve");
@@ -125,10 +127,10 @@ TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
     EXPECT_TRUE(solutions[s].contains("evaluation_seconds"));
   }
   const Tensors weights = tensors_in(options_.best_checkpoint());
-  options_.model.ease = {.l2 = {of_best<double>("l2")},
-                         .dropout = {0.3},
-                         .user_power = {of_best<double>("user_power")},
-                         .relax = {of_best<double>("relax")}};
+  own_options<models::EaseOptions>(options_.model) = {.l2 = {of_best<double>("l2")},
+                                                      .dropout = {0.3},
+                                                      .user_power = {of_best<double>("user_power")},
+                                                      .relax = {of_best<double>("relax")}};
   train_on(1);
   EXPECT_EQ(tensors_in(options_.best_checkpoint()), weights);
   EXPECT_EQ(ndcg(events("solve").at(0)), result.best_metric);
@@ -138,7 +140,8 @@ TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
   for (const std::int64_t neighbors : {0, 5}) {
     options_.name = "neighbors_" + std::to_string(neighbors);
     state_.resume_from.clear();
-    options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .neighbors = neighbors, .relax = {0.0, 0.4}};
+    own_options<models::EaseOptions>(options_.model) = {
+        .l2 = {20.0, 50.0}, .dropout = {0.3}, .neighbors = neighbors, .relax = {0.0, 0.4}};
     train_on(1);
     const auto expected = weights_between_items(best(), 60);
     std::filesystem::remove_all(options_.run_folder());
@@ -162,7 +165,7 @@ TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
 // Solutions after the best one are not computed again, except one that is better than the checkpoint, which
 // was not written then.
 TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
-  options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.0, 0.4}};
+  own_options<models::EaseOptions>(options_.model) = {.l2 = {20.0, 50.0}, .dropout = {0.0, 0.4}};
   train_on(1);
   const std::int64_t best_step = of_best<std::int64_t>("epoch");
   const std::string log = options_.run_folder() + "/metrics.jsonl";
@@ -174,7 +177,7 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
     io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
     std::ofstream(log, std::ios::app) << R"({"event":"solve","solution":5,"metrics":{"ndcg@10":{"value":)"
                                       << (better ? 1.0 : changed) << "}}}\n";
-    options_.model.ease.l2 = {20.0, 50.0, 60.0};
+    own_options<models::EaseOptions>(options_.model).l2 = {20.0, 50.0, 60.0};
     const run::TrainResult result = train_on(1);
     EXPECT_EQ(result.epochs, 6);
     const std::vector<io::Json> solutions = events("solve");
@@ -197,11 +200,11 @@ TEST_F(Solve, SearchOnADatasetWithWeightsStoresTheSolutionOfItsValues) {
   write_weighted(make("plain.h5", {}), options_.data.file);
   for (const std::int64_t neighbors : {0, 9}) {
     options_.name = "neighbors_" + std::to_string(neighbors);
-    options_.model.ease = {.l2 = {20.0, 50.0},
-                           .dropout = {0.3},
-                           .neighbors = neighbors,
-                           .user_power = {0.0, 0.5},
-                           .relax = {0.0, 0.4}};
+    own_options<models::EaseOptions>(options_.model) = {.l2 = {20.0, 50.0},
+                                                        .dropout = {0.3},
+                                                        .neighbors = neighbors,
+                                                        .user_power = {0.0, 0.5},
+                                                        .relax = {0.0, 0.4}};
     train_on(2);
     EXPECT_EQ(events("solve").size(), 8U);
     on_ranks(1, [&](const run::Run& run) {
@@ -299,10 +302,10 @@ TEST_F(Solve, CompleteRunIsNotSolvedAgainAndAnInterruptedOneContinues) {
 
   // As after a crash during the third solution.
   state_.resume_from.clear();
-  options_.model.ease = {{20.0}, {0.0, 0.4}};
+  own_options<models::EaseOptions>(options_.model) = {{20.0}, {0.0, 0.4}};
   train_on(1);
   io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
-  options_.model.ease = {{20.0, 50.0}, {0.0, 0.4}};
+  own_options<models::EaseOptions>(options_.model) = {{20.0, 50.0}, {0.0, 0.4}};
   state_.resume_from = options_.best_checkpoint();
   EXPECT_EQ(train_on(1).best_epoch, 4);
   EXPECT_EQ(events("solve").size(), 4U);
@@ -334,7 +337,7 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
       1,
       "model.type ease: 4 combinations of the values of its keys cannot be compared, since validation.select is "
       "last");
-  options_.model.ease = {{20.0}, {0.0}};
+  own_options<models::EaseOptions>(options_.model) = {{20.0}, {0.0}};
   on_ranks(1, [&](const run::Run& run) { EXPECT_NO_THROW(run::validate_run(run)); });
   options_.data.file = make("no_validation.h5", {.validation = 0});
   on_ranks(1, [&](const run::Run& run) { EXPECT_EQ(train(run).best_epoch, 1); });
@@ -351,7 +354,7 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
   refused(1, "wide.h5: ease of 20000001 items on 1 ranks");
   options_.validation.baselines = {};
   options_.model.type = ModelType::item_knn;
-  options_.model.item_knn.neighbors = 2;
+  own_options<models::ItemKnnOptions>(options_.model).neighbors = 2;
   on_ranks(1, [&](const run::Run& run) { EXPECT_NO_THROW(run::validate_run(run)); });
 }
 

@@ -1,5 +1,5 @@
-#include <vaecf/models/item_model.hpp>
-#include <vaecf/models/popularity.hpp>
+#include <vaecf/evaluate/popularity.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <array>
 #include <numeric>
@@ -30,7 +30,7 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
       const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
       const Lists lists = recommend(run, options_.best_checkpoint(), {10, false, {}}, users.fold_in.view(),
                                     features ? users.features.view() : CsrView{});
-      const models::Popularity counts(run, run.dataset);
+      const evaluate::Popularity counts(run, run.dataset);
       for (std::int64_t u = 0; u < 20; ++u) {
         const auto list = std::span(lists.items).subspan(static_cast<std::size_t>(u) * 10, 10);
         const auto targets = users.targets.view().row(u);
@@ -105,7 +105,7 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
   std::vector<double> expected_popularity;
   on_ranks(1, [&](const run::Run& run) {
     const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
-    const models::Popularity counts(run, run.dataset);
+    const evaluate::Popularity counts(run, run.dataset);
     for (std::int64_t u = 0; u < 17; ++u) {
       expected_history.push_back(users.fold_in.view().row_size(u));
       const auto targets = users.targets.view().row(u);

@@ -2,6 +2,7 @@
 #include <vaecf/base/half_precision.hpp>
 
 #include "device/cpu/device.hpp"
+#include "models/recvae/recvae.hpp"
 #include "training/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
@@ -125,7 +126,7 @@ TEST_F(Sharded, Bf16CopiesFollowTheMasters) {
 TEST_F(MultiRankTest, OverlapAndBucketSizeHaveNoEffect) {
   for (const ModelType type : {ModelType::mult_vae, ModelType::elsa, ModelType::recvae}) {
     options_.model.type = type;
-    options_.model.recvae.encoder_passes = 1;
+    own_options<models::RecVaeOptions>(options_.model).encoder_passes = 1;
     for (const auto& [division, wire] :
          {std::pair{Division{3}, comm::CommDtype::fp32},
           {Division{4, 2}, comm::CommDtype::fp32},

@@ -51,7 +51,7 @@ std::vector<double> step_of(const models::ModelOptions& options, bool poisoned) 
   const auto state = device.make_step_state();
   device.set_loss_scale({1.0F, 0}, *state);
   device.begin_step({9, 3, 0, 0.2F, {}}, *state);
-  models::StepTimer timer(device, false);
+  device::StepTimer timer(device, false);
   network.forward_backward({*whole.batch}, {network.parameters(), *state, gradients, {}}, 0, timer);
   device.end_step(*state);
   const device::LossSums sums = device.sums(*state).losses;

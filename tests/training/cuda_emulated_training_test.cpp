@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "device/cpu/device.hpp"
+#include "models/elsa/elsa.hpp"
+#include "models/recvae/recvae.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 #include "support/for_each_kind.hpp"
 #include "training/multi_rank_fixture.hpp"
@@ -215,7 +217,7 @@ TEST_F(CudaEmulatedTraining, ProductsOfAStepAreFast) {
     });
     return slow;
   };
-  options_.model.recvae.encoder_passes = 1;
+  own_options<models::RecVaeOptions>(options_.model).encoder_passes = 1;
   testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
     options_.model.type = kind.type();
     for (const Precision precision :
@@ -226,11 +228,11 @@ TEST_F(CudaEmulatedTraining, ProductsOfAStepAreFast) {
                      << vaecf::to_string(precision) << " " << item_slices << " item slices");
         options_.model.hidden = {24};
         options_.model.latent = 16;
-        options_.model.elsa.factors = 16;
+        own_options<models::ElsaOptions>(options_.model).factors = 16;
         EXPECT_EQ(slow_products(item_slices), "");
         options_.model.hidden = {22};
         options_.model.latent = 11;
-        options_.model.elsa.factors = 11;
+        own_options<models::ElsaOptions>(options_.model).factors = 11;
         EXPECT_NE(slow_products(item_slices), "");
       }
     }

@@ -4,7 +4,7 @@
 #include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/models/model.hpp>
+#include <vaecf/models/trainable_model.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <algorithm>

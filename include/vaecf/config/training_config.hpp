@@ -4,7 +4,7 @@
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/device/step.hpp>
-#include <vaecf/models/kinds.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <cstdint>
 #include <string>

@@ -19,11 +19,9 @@
 #include <utility>
 #include <vector>
 
-namespace vaecf::models {
-class Popularity;
-}
-
 namespace vaecf::evaluate {
+
+class Popularity;
 
 /// A metric's mean over users and the standard error of the mean.
 struct MetricValue {
@@ -133,7 +131,7 @@ class Evaluator {
   /// This object must have made the results. Equal on all ranks. Collective.
   io::UserColumns per_user(const std::vector<std::pair<std::string, const EvaluationResult*>>& results);
   /// Returns the numbers of train users of the items. Collective on the first call.
-  std::shared_ptr<const models::Popularity> popularity();
+  std::shared_ptr<const Popularity> popularity();
 
  private:
   /// The metrics of one evaluation.
@@ -201,7 +199,7 @@ class Evaluator {
   data::HeldOutUsers held_out_;
   NewItemUsers new_item_users_;
   bool popularity_prepared_ = false;
-  std::shared_ptr<const models::Popularity> popularity_;
+  std::shared_ptr<const Popularity> popularity_;
   std::vector<double> gains_;  // of items, for unbiased metrics
   // This rank's users on the device of the prepared model.
   const models::Scorer* prepared_model_ = nullptr;

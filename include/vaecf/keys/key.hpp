@@ -133,37 +133,24 @@ Key<Options> or_single(Key<Options> key) {
   return key;
 }
 
-/// Makes a key of a part of the options, which `part` selects, a key of the whole: its name begins with
-/// `prefix`.
+/// Makes a key of a part of the options a key of the whole: its name begins with `prefix`. part(whole)
+/// returns the part, of a constant whole, too.
 template <class Whole, class Part, class Select>
 Key<Whole> within(const Key<Part>& key, Select part, const std::string& prefix = "") {
-  // As in make_key(), the part is only read.
-  const auto in = [part](const Whole& whole) -> const Part& {
-    return std::invoke(part, const_cast<Whole&>(whole));
-  };
+  const auto in = [part](const Whole& whole) -> const Part& { return part(whole); };
   return {.path = prefix + key.path,
           .doc = key.doc,
           .type_name = key.type_name,
           .rule = key.rule,
           .words = key.words,
           .schema = key.schema,
-          .read = [=, read = key.read](Whole& whole,
-                                       const YAML::Node& node) { read(std::invoke(part, whole), node); },
+          .read = [=, read = key.read](Whole& whole, const YAML::Node& node) { read(part(whole), node); },
           .write = [=, write = key.write](const Whole& whole) { return write(in(whole)); },
           .is_set = [=, is_set = key.is_set](const Whole& whole) { return is_set(in(whole)); },
-          .reset = [=, reset = key.reset](Whole& whole) { reset(std::invoke(part, whole)); },
+          .reset = [=, reset = key.reset](Whole& whole) { reset(part(whole)); },
           .exclusive_in = key.exclusive_in.empty() ? "" : prefix + key.exclusive_in,
           .section_shorthand = key.section_shorthand,
           .former_path = key.former_path.empty() ? "" : prefix + key.former_path};
-}
-
-/// Makes the keys of a part of the options, a member, keys of the whole, in the section `prefix`.
-template <class Whole, class Part>
-std::vector<Key<Whole>> section(const std::string& prefix, Part Whole::*part,
-                                const std::vector<Key<Part>>& keys) {
-  std::vector<Key<Whole>> all;
-  for (const Key<Part>& key : keys) all.push_back(within<Whole>(key, part, prefix));
-  return all;
 }
 
 }  // namespace vaecf::keys

@@ -1,16 +1,12 @@
 #pragma once
 
+#include <vaecf/base/views.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/model_export.hpp>
-#include <vaecf/models/item_model.hpp>
-#include <vaecf/models/kinds.hpp>
-#include <vaecf/models/model.hpp>
-#include <vaecf/models/reasons.hpp>
-#include <vaecf/models/tensors.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <cstdint>
@@ -20,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace vaecf::keys {
@@ -31,6 +28,27 @@ namespace vaecf::models {
 
 class SolvedKind;
 class TrainedKind;
+
+/// The complete train matrix X (users, items), by users and by items, and what is known about the items.
+struct Interactions {
+  Csr users;          ///< items of each user
+  Csr items;          ///< users of each item
+  Csr features = {};  ///< features of each item; no rows if the dataset has none
+};
+
+/// Reads /train and /items/features. Every rank reads all rows.
+Interactions read_interactions(const Context& context, const io::DatasetFile& dataset);
+/// Returns `users` and its transpose for `items` items.
+Interactions make_interactions(Csr users, std::int64_t items);
+
+/// Numbers of train users.
+struct TrainUserCounts {
+  std::vector<std::int64_t> of_item;  ///< number of train users of each item
+  std::int64_t with_items = 0;        ///< number of train users with an item
+};
+
+/// Counts the users of /train. Each rank reads an equal part. Collective.
+TrainUserCounts count_train_users(const Context& context, const io::DatasetFile& dataset);
 
 /// A model that scores, and its reasons; null unless they are wanted.
 struct LoadedModel {
@@ -138,6 +156,60 @@ class Kind {
   ModelType type_;
   std::string_view label_;
   std::string_view help_;
+};
+
+/// The weights of an item model in a checkpoint. They refer to the memory of the model or to `owned`.
+struct StoredWeights {
+  std::vector<io::TensorSource> tensors;
+  std::vector<io::ArraySource> arrays;
+  std::vector<float> owned = {};
+};
+
+/// Returns the number of threads with which a rank computes item models.
+int item_model_threads(const Context& context);
+
+/// Makes a scorer of a model with weights between `items` items: on this rank's GPU if the weights are dense
+/// and fit into its memory, otherwise on the CPU, as are several variants. The device of `context` must
+/// outlive it.
+std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
+                                         const Context& context);
+
+/// The solutions of a model that is solved, one for each combination of the values of its keys, in the order
+/// in which they are computed: those that follow from one another are neighbors.
+class Search {
+ public:
+  /// Names and values of a solution, for its event and its checkpoint.
+  using Values = std::vector<std::pair<std::string, io::Attribute>>;
+
+  virtual ~Search() = default;
+  /// Returns the number of solutions; at least 1.
+  virtual std::int64_t size() const = 0;
+  /// Returns the number of solutions from `done` on that do not follow from the one before them.
+  virtual std::int64_t computed(std::int64_t done) const = 0;
+  /// Returns what computed() counts: "inverses".
+  virtual std::string unit() const = 0;
+  /// Returns how solution `n` follows at no cost from the last one that was solved: "with the same inverse";
+  /// empty: it does not.
+  virtual std::string reused(std::int64_t /*n*/) const { return {}; }
+  /// Solves solution `n` of the train matrix, with `threads` threads per rank; afterwards every rank has all
+  /// weights. Returns null on all ranks if the run was asked to stop. Solutions may share memory: the one
+  /// before must not be used any more, and should be dropped first, so that the memory of one suffices.
+  /// Collective. Throws InputError on all ranks if the values are not possible.
+  virtual std::shared_ptr<const ItemModel> solve(std::int64_t n, const Interactions& train,
+                                                 const Context& context, int threads) = 0;
+  /// Returns the number of solutions, from `n` on, that solve_together() solves.
+  virtual std::int64_t together(std::int64_t /*n*/) const { return 1; }
+  /// Solves the solutions [n, n + together(n)) as solve() does, as the variants of one model
+  /// (ItemModel::variants()).
+  virtual std::shared_ptr<const ItemModel> solve_together(std::int64_t n, const Interactions& train,
+                                                          const Context& context, int threads) {
+    return solve(n, train, context, threads);
+  }
+  /// States that solution `n` is the best one so far. Later solutions may follow from it.
+  virtual void note_best(std::int64_t /*n*/) {}
+  /// Returns a name of solution `n` for tables.
+  virtual std::string title(std::int64_t n) const = 0;
+  virtual Values values(std::int64_t n) const = 0;
 };
 
 /// A model that is solved at once: weights between items.

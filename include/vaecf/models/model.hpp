@@ -1,21 +1,85 @@
 #pragma once
 
+#include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/views.hpp>
-#include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/ranking.hpp>
 
+#include <any>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
-namespace vaecf::io {
-class CheckpointFile;
-}
-
 namespace vaecf::models {
+
+/// Calls MODEL(NAME) for each model. The folder of a model defines NAME_kind(), which tells about it
+/// (models/kind.hpp).
+#define VAECF_MODELS(MODEL) \
+  MODEL(mult_vae)           \
+  MODEL(mult_dae)           \
+  MODEL(recvae)             \
+  MODEL(ease)               \
+  MODEL(item_knn)           \
+  MODEL(elsa)               \
+  MODEL(autoencoder)
+
+#define VAECF_VALUE(name) name,
+enum class ModelType { VAECF_MODELS(VAECF_VALUE) };
+#undef VAECF_VALUE
+
+/// Maximum width of a layer. One wider layer would need gigabytes, so larger values are treated as typing
+/// errors.
+inline constexpr std::int64_t max_layer_width = 1 << 20;
+
+/// Use of users' features as input; automatic: if the dataset has features.
+enum class FeaturesInput { automatic, off };
+
+/// The low-rank term of the weights between items of EASE and item-kNN (models/linear/low_rank.hpp). All
+/// combinations of the lists are tried with the best solution of the keys of the model.
+struct LowRankOptions {
+  std::vector<std::int64_t> factors = {0};  ///< width of the basis; 0: no term
+  std::vector<double> weight = {0.8};       ///< alpha; above 0
+  std::vector<double> power = {0.0};        ///< beta, of the numbers of users
+  std::int64_t iterations = 8;
+  std::int64_t keep = 0;  ///< weights of each target that remain of the sum with sparse weights
+};
+
+/// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,
+/// latent -> reversed hidden -> I. mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, without
+/// sampling and KL term. autoencoder: the layers of mult_dae, with the activation and loss of `autoencoder`,
+/// on the binary rows themselves, without normalization and dropout. recvae: see RecVae.
+struct ModelOptions {
+  ModelType type = ModelType::mult_vae;
+  std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
+  std::int64_t latent = 200;
+  double dropout = 0.5;  ///< fraction of input items dropped, after normalization
+  /// Fraction of users whose items are all dropped in a step. `dropout` applies to the other users.
+  double history_dropout = 0.0;
+  FeaturesInput features = FeaturesInput::automatic;
+  LowRankOptions low_rank = {};
+  std::map<std::type_index, std::any> own = {};  ///< the values of the keys model.NAME, by own_options()
+};
+
+/// Returns the values of the keys model.NAME. Their type T belongs to the folder of the model.
+template <class T>
+T& own_options(ModelOptions& options) {
+  std::any& own = options.own[typeid(T)];
+  if (!own.has_value()) own = T{};
+  return std::any_cast<T&>(own);
+}
+template <class T>
+const T& own_options(const ModelOptions& options) {
+  static const T defaults;
+  const auto found = options.own.find(typeid(T));
+  return found == options.own.end() ? defaults : std::any_cast<const T&>(found->second);
+}
 
 /// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
 struct UserData {
@@ -97,34 +161,75 @@ class Scorer {
   virtual std::unique_ptr<Scorer> share() const { return nullptr; }
 };
 
-/// A scorer with tensors of known shapes, which are read and written by rows.
-class Model : public Scorer {
+struct StoredWeights;
+
+/// A model that scores all items without a network: by the sum of x_ui B_ij over the user's items i or,
+/// without B, by popularity.
+class ItemModel {
  public:
-  /// Returns the shapes of the model's tensors, in the order in which tensor indices count. A checkpoint
-  /// stores them below /weights.
-  virtual std::vector<device::TensorSpec> tensors() const = 0;
-  /// Copies `rows` of tensor `tensor` into `values`, row-major.
-  virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
-  /// Overwrites `rows` of tensor `tensor` with `values`, row-major.
-  virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
-  /// Must be called after the last write_rows() and before the model is used.
-  virtual void finish_writing() = 0;
+  virtual ~ItemModel() = default;
+  /// Writes the scores of all items for a user x, given as `history`. Thread-safe.
+  virtual void score(const SparseRow& history, std::span<float> scores) const = 0;
+  /// Returns the number of users that score_all() is best called with, because they share what is read.
+  virtual std::int64_t users_at_once() const { return 1; }
+  /// Writes the scores of several users, (users, items), which have the same bits. Thread-safe.
+  virtual void score_all(std::span<const SparseRow> users, std::span<float> scores) const {
+    const std::size_t items = users.empty() ? 0 : scores.size() / users.size();
+    for (std::size_t u = 0; u < users.size(); ++u) score(users[u], scores.subspan(u * items, items));
+  }
+  /// Returns the number of models in this one; at least 1. All other functions are about the first one.
+  virtual std::int64_t variants() const { return 1; }
+  /// Calls use(v) for each variant v, after writing its scores of several users to `scores`, which have the
+  /// bits of score_all() of this model alone. Thread-safe.
+  virtual void score_variants(std::span<const SparseRow> users, std::span<float> scores,
+                              const std::function<void(std::int64_t variant)>& use) const {
+    score_all(users, scores);
+    use(0);
+  }
+  /// Returns B_ij, the weight of item i = `source` in the score of item j = `target`; 0 without B.
+  virtual float weight(std::int32_t /*source*/, std::int32_t /*target*/) const { return 0.0F; }
+  /// Writes row i = `source` of B, and -infinity for items without a weight. Thread-safe.
+  virtual void read_row(std::int32_t source, std::span<float> row) const;
+  /// Returns what a checkpoint of this model contains.
+  virtual StoredWeights stored() const = 0;
+  /// Returns whether stored() has a dense matrix B.
+  virtual bool is_dense() const { return false; }
 };
 
-/// The least number of rows in which a tensor is read and written: an output table is stored by items, and
-/// slow to read row by row.
-inline constexpr std::int64_t min_block_rows = 8;
+/// The contributions of the items of some users to the scores of the k items that are listed for each user.
+struct Contributions {
+  /// (k, items of the user) for one user after the other; NaN where a contribution is not computed.
+  std::vector<float> values;
+  /// The magnitude to which rounding errors of each user's scores are relative, besides the sum of the
+  /// absolute contributions. Empty: the contributions are approximate, and do not add up to the score.
+  std::vector<double> scales;
+};
 
-/// Reads the weights of a checkpoint on rank 0, for all ranks. All ranks must call the functions in the same
-/// order. Errors are InputErrors, thrown on all ranks.
-class WeightReader {
+/// Computes with one model what each of a user's items contributes to the score of a recommended item.
+class Reasons {
  public:
-  virtual ~WeightReader() = default;
-  /// Calls `read` with the file on rank 0 only. Collective.
-  virtual void read_file(const std::function<void(const io::CheckpointFile&)>& read) = 0;
-  /// Reads the weights of a model, in blocks of rows. Throws InputError if tensors are missing or have other
-  /// shapes than those of the model. Collective.
-  virtual void load_weights(Model& model) = 0;
+  /// Number of items of a user that are left out in turn to explain the scores of a network.
+  static constexpr std::int64_t max_left_out = 1000;
+
+  virtual ~Reasons() = default;
+  /// Returns the contributions of the items `seen`, of which networks leave out those in `last`; without rows
+  /// of `last` these are the last max_left_out items by number. `features` has as many rows as `seen`;
+  /// `listed` (users, k) contains -1 where no item is listed. For a model that a model-parallel group shares,
+  /// collective there, with the same arguments.
+  virtual Contributions contributions(CsrView seen, CsrView last, CsrView features,
+                                      std::span<const std::int32_t> listed, std::int64_t k) = 0;
 };
 
 }  // namespace vaecf::models
+
+namespace vaecf {
+
+#define VAECF_NAMED(name) {models::ModelType::name, #name},
+template <>
+inline constexpr auto enum_names<models::ModelType> =
+    std::to_array<std::pair<models::ModelType, const char*>>({VAECF_MODELS(VAECF_NAMED)});
+#undef VAECF_NAMED
+template <>
+inline constexpr auto enum_names<models::FeaturesInput> = named<models::FeaturesInput>("auto", "false");
+
+}  // namespace vaecf

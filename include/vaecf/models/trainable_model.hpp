@@ -1,9 +1,10 @@
 #pragma once
 
 #include <vaecf/device/device.hpp>
+#include <vaecf/device/model_parallel_group.hpp>
+#include <vaecf/device/step_timer.hpp>
+#include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/models/step_timer.hpp>
-#include <vaecf/models/tensors.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,83 @@
 #include <span>
 #include <vector>
 
+namespace vaecf::io {
+class CheckpointFile;
+class DatasetFile;
+}  // namespace vaecf::io
+
 namespace vaecf::models {
+
+/// Sizes of the input: number of items of all item slices, number of features per user (0: none), and the
+/// model-parallel group, which must outlive the model.
+struct InputDims {
+  InputDims(std::int64_t item_count, std::int64_t feature_count = 0,
+            device::ModelParallelGroup& ranks = device::single_rank())
+      : items(item_count), features(feature_count), model_parallel(&ranks) {}
+  std::int64_t items;
+  std::int64_t features;
+  device::ModelParallelGroup* model_parallel;
+
+  /// Returns this rank's item slice, or nullopt if it holds all of them.
+  std::optional<ItemSlice> item_slice() const {
+    return model_parallel->count() > 1 ? std::optional(model_parallel->item_slice(items)) : std::nullopt;
+  }
+};
+
+/// Returns the input dimensions of the model of `options`: the items of `dataset`, its user features unless
+/// model.user_features is false or the model takes none, and the model-parallel group.
+InputDims input_dims(const ModelOptions& options, const io::DatasetFile& dataset,
+                     device::ModelParallelGroup& model_parallel = device::single_rank());
+
+/// Returns the tensors of a model of type `options.type`, in the same order. Throws InputError if the type
+/// is solved or `options` are not valid for it.
+std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputDims inputs);
+
+/// Returns the layout with the begin of each run of tensors that are item slices, and of tensors that are
+/// not, rounded up to a multiple of `multiple` elements, so that each run can be reduced over other ranks.
+/// Layouts without item slices do not change.
+device::ParameterLayout align_item_slices(device::ParameterLayout layout, std::int64_t multiple);
+
+/// Returns whether item slices divide a tensor of a model of `items` items: a table of items or their biases.
+bool is_divided(const device::TensorSpec& tensor, std::int64_t items);
+/// Returns the number of weights and biases of the whole model.
+std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
+/// Returns the number of weights and biases on a rank of one of `item_slices` item slices of `items` items.
+double parameters_of_rank(const std::vector<device::TensorSpec>& tensors, std::int64_t items,
+                          int item_slices);
+/// Returns the number of weights in dense layers of the whole model. Input tables are excluded, because their
+/// layer is a gather.
+std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors);
+
+/// A scorer with tensors of known shapes, which are read and written by rows.
+class Model : public Scorer {
+ public:
+  /// Returns the shapes of the model's tensors, in the order in which tensor indices count. A checkpoint
+  /// stores them below /weights.
+  virtual std::vector<device::TensorSpec> tensors() const = 0;
+  /// Copies `rows` of tensor `tensor` into `values`, row-major.
+  virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
+  /// Overwrites `rows` of tensor `tensor` with `values`, row-major.
+  virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
+  /// Must be called after the last write_rows() and before the model is used.
+  virtual void finish_writing() = 0;
+};
+
+/// The least number of rows in which a tensor is read and written: an output table is stored by items, and
+/// slow to read row by row.
+inline constexpr std::int64_t min_block_rows = 8;
+
+/// Reads the weights of a checkpoint on rank 0, for all ranks. All ranks must call the functions in the same
+/// order. Errors are InputErrors, thrown on all ranks.
+class WeightReader {
+ public:
+  virtual ~WeightReader() = default;
+  /// Calls `read` with the file on rank 0 only. Collective.
+  virtual void read_file(const std::function<void(const io::CheckpointFile&)>& read) = 0;
+  /// Reads the weights of a model, in blocks of rows. Throws InputError if tensors are missing or have other
+  /// shapes than those of the model. Collective.
+  virtual void load_weights(Model& model) = 0;
+};
 
 /// Input of a network: a batch of users' items and, if the model has features, a batch of the features of its
 /// own users.
@@ -22,31 +99,7 @@ struct NetworkInput {
   const device::Batch* features = nullptr;
 };
 
-/// Users stored on a device, and the batches that are gathered from them.
-struct DeviceUsers : LoadedUsers {
-  DeviceUsers(device::Device& device, const UserData& users, std::int64_t item_count,
-              std::int64_t feature_count, std::int64_t max_users, device::ModelParallelGroup& model_parallel);
-
-  /// Gathers the items of users `rows` in items_batch; their numbers are then in `numbers`.
-  void gather_items(device::Device& device, Range rows);
-  /// Gathers `count` users without items in empty_batch. Overwrites `numbers`.
-  void gather_empty(device::Device& device, std::int64_t count);
-  /// Returns memory for the ranks of all targets, the same one on every call.
-  device::TargetRanks& target_ranks(device::Device& device);
-
-  std::vector<std::int64_t> no_items;  // offsets of empty rows
-  ItemSliceRows cut;  // the part of the users' items in this rank's item slice; empty if it is all
-  std::unique_ptr<device::UserRows> items;
-  std::unique_ptr<device::UserRows> features;  // null if the network has none
-  std::unique_ptr<device::UserRows> targets;
-  std::unique_ptr<device::UserRows> empty_rows;
-  std::unique_ptr<device::Batch> items_batch;
-  std::unique_ptr<device::Batch> features_batch;
-  std::unique_ptr<device::Batch> empty_batch;
-  std::vector<std::int64_t> numbers;
-  std::int64_t target_count;
-  std::unique_ptr<device::TargetRanks> ranks;  // kept between evaluations
-};
+struct DeviceUsers;
 
 /// A model that is trained by steps on batches of users, with the operations of a device. This class contains
 /// the weights, and implements evaluation and top k for models whose scores are those of an output layer; a
@@ -79,7 +132,7 @@ class TrainableModel : public Model {
   /// to the parameters of `parameter_group`, as sums over users. The KL weight beta and the random seed are
   /// those of the step. With fused updates, the tensors fused_tensors() are updated immediately.
   virtual void forward_backward(const NetworkInput& batch, const device::Backward& backward,
-                                int parameter_group, StepTimer& timer) = 0;
+                                int parameter_group, device::StepTimer& timer) = 0;
 
   /// Returns the input (B, H) of the output layer for scoring: without dropout and noise. Valid until the
   /// next call.

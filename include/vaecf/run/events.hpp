@@ -2,7 +2,7 @@
 
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
 

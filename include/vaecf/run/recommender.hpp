@@ -3,10 +3,9 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/models/popularity.hpp>
-#include <vaecf/models/reasons.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <algorithm>
@@ -126,7 +125,7 @@ class Recommender {
   mutable std::mutex one_at_a_time_;  // of requests to a model that cannot be shared
   std::unique_ptr<models::Scorer> model_;
   std::unique_ptr<models::Reasons> reasons_;  // null unless it explains
-  models::Popularity popularity_;
+  evaluate::Popularity popularity_;
 };
 
 }  // namespace vaecf::run

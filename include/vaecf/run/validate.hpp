@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/trainable_model.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <memory>

@@ -3,7 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/config/training_config.hpp>
-#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -5,9 +5,9 @@
 #include <vaecf/config/training_config.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/data/shards.hpp>
+#include <vaecf/device/step_timer.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/models/model.hpp>
-#include <vaecf/models/step_timer.hpp>
+#include <vaecf/models/trainable_model.hpp>
 #include <vaecf/training/state_copy.hpp>
 
 #include <algorithm>
@@ -177,7 +177,7 @@ class Trainer {
   void enable_timing(bool on);
   /// Waits for all steps, and returns the phase intervals of those since the last call or
   /// enable_timing(true).
-  std::vector<models::PhaseInterval> take_phase_intervals() { return timer_.take_intervals(); }
+  std::vector<device::PhaseInterval> take_phase_intervals() { return timer_.take_intervals(); }
   /// Returns the staleness of asynchronous updates since the last call, equal on all ranks; nullopt if
   /// updates are not asynchronous. Collective.
   std::optional<Staleness> take_staleness();
@@ -205,7 +205,7 @@ class Trainer {
   std::int64_t epoch_ = -1;            // the current one
   std::int64_t pass_ = -1;             // the current one
   std::int64_t next_pass_ = -1;        // the one that was or is uploaded; -1: none
-  models::StepTimer timer_;
+  device::StepTimer timer_;
   std::unique_ptr<TrainingData> data_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<device::Exporter> exporter_;  // of all state copies
@@ -216,7 +216,7 @@ class Trainer {
 };
 
 /// Adds the phases of steps to a timeline; the first step followed `updates_before` updates.
-void add_phase_intervals(Timeline& timeline, const std::vector<models::PhaseInterval>& intervals,
+void add_phase_intervals(Timeline& timeline, const std::vector<device::PhaseInterval>& intervals,
                          std::int64_t updates_before);
 
 }  // namespace vaecf::training

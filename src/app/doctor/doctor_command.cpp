@@ -5,8 +5,7 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/kind.hpp>
-#include <vaecf/models/model.hpp>
-#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/trainable_model.hpp>
 #include <vaecf/run/plan.hpp>
 #include <vaecf/run/run.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/date.hpp>
-#include <vaecf/models/reasons.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/keys/key.hpp>
 #include <vaecf/models/kind.hpp>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "models/linear/low_rank.hpp"
 #include "models/linear/low_rank_search.hpp"
 #include "models/linear/memory.hpp"
+#include "models/own_keys.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -82,8 +82,8 @@ class EaseKind final : public SolvedKind {
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
-    return section(
-        "model.ease.", &ModelOptions::ease,
+    return own_keys<EaseOptions>(
+        *this,
         {make_key<EaseOptions>(
              "user_power", &EaseOptions::user_power, list_of(between(0.0, 2.0)),
              "EASE: users with n items have the weight n^-user_power; of several values the best on validation is used"),
@@ -115,7 +115,7 @@ class EaseKind final : public SolvedKind {
   }
 
   void resolve(ModelOptions& options, const IsSet& is_set) const override {
-    EaseOptions& ease = options.ease;
+    auto& ease = own_options<EaseOptions>(options);
     if (std::exchange(ease.search, EaseSearch::none) == EaseSearch::standard) {
       const auto set_default = [&](const char* key, std::vector<double>& values, std::vector<double> grid) {
         if (!is_set(key)) values = std::move(grid);
@@ -133,12 +133,13 @@ class EaseKind final : public SolvedKind {
   }
 
   void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {
-    if (options.ease.neighbors >= dataset.items()) {
+    const auto& ease = own_options<EaseOptions>(options);
+    if (ease.neighbors >= dataset.items()) {
       throw InputError(format(
           "model.ease.neighbors: must be below the number of items ({}), got {}; use all for all items",
-          dataset.items(), options.ease.neighbors));
+          dataset.items(), ease.neighbors));
     }
-    if (dataset.item_features() == 0 && has_value(options.ease.feature_weight)) {
+    if (dataset.item_features() == 0 && has_value(ease.feature_weight)) {
       throw InputError(format(
           "model.ease.feature_weight: {} has no features of items; set data.prepare.item_features and prepare it again, or set the key to 0",
           dataset.path()));
@@ -146,7 +147,7 @@ class EaseKind final : public SolvedKind {
   }
 
   std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose, bool compares) const override {
-    EaseOptions ease = options.ease;
+    auto ease = own_options<EaseOptions>(options);
     if (ease.l2.empty()) ease.l2 = compares ? usual_l2 : std::vector{usual_single_l2};
     std::vector<EaseValues> values = combinations(ease);
     const bool single = purpose == Purpose::baseline && !compares;
@@ -157,19 +158,20 @@ class EaseKind final : public SolvedKind {
 
   Cost cost(const ModelOptions& options, const Workload& work) const override {
     const comm::Communicator& ranks = work.context.communicator;
-    Cost cost = ease_cost(work.inputs.items, options.ease.neighbors);
+    const auto& ease = own_options<EaseOptions>(options);
+    Cost cost = ease_cost(work.inputs.items, ease.neighbors);
     // Besides the inverse of all ranks, each has its part of it.
     const double parts = ranks.size() == 1 ? 1.0 : 1.0 + 1.0 / ranks.size();
     cost.host_bytes = is_dense(options) ? cost.solution_bytes * parts
                                         : sparse_weight_bytes(work.inputs.items, cost.parameters, ranks);
     cost = with_low_rank_cost(cost, is_dense(options), options.low_rank, work);
-    return with_interactions(cost, has_value(options.ease.feature_weight), work);
+    return with_interactions(cost, has_value(ease.feature_weight), work);
   }
 
   bool is_usual_baseline() const override { return true; }
 
   std::string remedy(const ModelOptions& options) const override {
-    return options.ease.neighbors > 0 ? "fewer neighbors" : "model.ease.neighbors: 300";
+    return own_options<EaseOptions>(options).neighbors > 0 ? "fewer neighbors" : "model.ease.neighbors: 300";
   }
 
   std::string title(const io::Attributes& attributes) const override {
@@ -186,7 +188,9 @@ class EaseKind final : public SolvedKind {
   }
 
  private:
-  static bool is_dense(const ModelOptions& options) { return options.ease.neighbors == 0; }
+  static bool is_dense(const ModelOptions& options) {
+    return own_options<EaseOptions>(options).neighbors == 0;
+  }
 };
 
 }  // namespace

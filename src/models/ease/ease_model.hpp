@@ -2,7 +2,6 @@
 
 #include <vaecf/context/context.hpp>
 #include <vaecf/math/linear_models.hpp>
-#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 
 #include <cstdint>

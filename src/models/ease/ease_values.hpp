@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/models/kinds.hpp>
+#include <vaecf/base/enum_names.hpp>
 
 #include <cstdint>
 #include <string>
@@ -8,6 +8,24 @@
 #include <vector>
 
 namespace vaecf::models {
+
+/// A grid of values for the keys of EASE that the configuration does not set.
+enum class EaseSearch { none, standard };
+
+/// EASE and the linear models around the same inverse (math/linear_models.hpp). Every combination of the
+/// values is solved, and the best one on the validation users is used.
+struct EaseOptions {
+  /// Ridge penalty, in users of mean weight; above 0. Empty: usual values if they can be compared, else 500.
+  std::vector<double> l2 = {};
+  std::vector<double> dropout = {0.0};         ///< dropout probability p of EDLAE; 0: EASE
+  std::int64_t neighbors = 0;                  ///< neighbors of each item; 0: all items
+  std::vector<double> user_power = {0.0};      ///< b of the weight n_u^-b of a user with n_u items
+  std::vector<double> relax = {0.0};           ///< upper bound of the diagonal of B; 1: none
+  std::vector<double> kept_weight = {0.0};     ///< weight of targets that dropout keeps in the input
+  std::vector<double> feature_weight = {0.0};  ///< beta of CEASE: weight of each feature of items, in users
+  EaseSearch search = EaseSearch::none;  ///< `none` once the configuration is read: then the lists count
+  bool operator==(const EaseOptions&) const = default;
+};
 
 /// One combination of the values of model.ease.
 struct EaseValues {
@@ -39,3 +57,10 @@ std::int64_t inverses_of(const std::vector<EaseValues>& candidates);
 std::string ease_title(const EaseValues& values);
 
 }  // namespace vaecf::models
+
+namespace vaecf {
+
+template <>
+inline constexpr auto enum_names<models::EaseSearch> = named<models::EaseSearch>("null", "standard");
+
+}  // namespace vaecf

@@ -3,7 +3,7 @@
 #include <vaecf/base/aligned_array.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/device/spd_regression.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <cstdint>
 #include <span>

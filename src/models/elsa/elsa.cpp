@@ -8,14 +8,14 @@ namespace vaecf::models {
 
 std::vector<device::TensorSpec> elsa_tensors(const ModelOptions& options, InputDims inputs) {
   const std::int64_t items = inputs.item_slice() ? inputs.item_slice()->count() : inputs.items;
-  return {{"items/weight", items, options.elsa.factors, device::TensorKind::input_table, true,
-           inputs.item_slice()}};
+  return {{"items/weight", items, own_options<ElsaOptions>(options).factors, device::TensorKind::input_table,
+           true, inputs.item_slice()}};
 }
 
 std::vector<device::TensorSpec> elsa_normalized_tensors(const ModelOptions& options, InputDims inputs) {
   const std::int64_t items = inputs.item_slice() ? inputs.item_slice()->count() : inputs.items;
-  return {{"items/table", options.elsa.factors, items, device::TensorKind::item_table, false,
-           inputs.item_slice()},
+  return {{"items/table", own_options<ElsaOptions>(options).factors, items, device::TensorKind::item_table,
+           false, inputs.item_slice()},
           {"items/bias", 1, items, device::TensorKind::output_bias, false, inputs.item_slice()}};
 }
 
@@ -23,7 +23,7 @@ Elsa::Elsa(const ModelOptions& options, InputDims inputs, device::Device& device
            std::int64_t size_multiple)
     : TrainableModel(device, inputs, device.plan_parameters(elsa_tensors(options, inputs)), max_rows,
                      size_multiple) {
-  const std::int64_t factors = options.elsa.factors;
+  const std::int64_t factors = own_options<ElsaOptions>(options).factors;
   normalized_ = device.make_parameters(device.plan_parameters(elsa_normalized_tensors(options, inputs)), 0);
   hidden_ = make_activations(factors);
   d_hidden_ = make_activations(factors);
@@ -39,19 +39,19 @@ void Elsa::forward(const NetworkInput& batch, const device::StepState& step) {
 }
 
 void Elsa::forward_backward(const NetworkInput& batch, const device::Backward& backward,
-                            int /*parameter_group*/, StepTimer& timer) {
+                            int /*parameter_group*/, device::StepTimer& timer) {
   forward(batch, backward.step);
-  timer.end_phase(StepPhase::input);
+  timer.end_phase(device::StepPhase::input);
   device_.table_gram(normalized_, output_layer().weight, gram_);
-  timer.end_phase(StepPhase::forward);
+  timer.end_phase(device::StepPhase::forward);
   device_.cosine_step(hidden_, batch.items, gram_, d_hidden_, d_gram_, backward.step);
-  timer.end_phase(StepPhase::loss);
+  timer.end_phase(device::StepPhase::loss);
   // The gradient with respect to A is not yet that with respect to W, so it is not reported.
   const device::GradientReady not_reported;
   device_.sparse_linear_backward(batch.items, {weight, -1}, device::Activation::identity, 1.0F, hidden_,
                                  d_hidden_, backward.with(not_reported, nullptr));
   device_.normalize_rows_backward(weight, normalized_, output_layer().weight, d_gram_, backward);
-  timer.end_phase(StepPhase::backward);
+  timer.end_phase(device::StepPhase::backward);
 }
 
 const device::Matrix& Elsa::forward_for_scoring(const NetworkInput& batch) {

@@ -1,13 +1,16 @@
 #pragma once
 
-#include <vaecf/models/kinds.hpp>
-#include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <cstdint>
 #include <vector>
 
 namespace vaecf::models {
+
+/// The keys model.elsa.
+struct ElsaOptions {
+  std::int64_t factors = 256;  ///< width r of the item vectors
+};
 
 /// Returns the only tensor W (I, r) of ELSA.
 std::vector<device::TensorSpec> elsa_tensors(const ModelOptions& options, InputDims inputs);
@@ -29,7 +32,7 @@ class Elsa final : public TrainableModel {
 
   void initialize(std::uint64_t seed) override { initialize_elsa(*this, seed); }
   void forward_backward(const NetworkInput& batch, const device::Backward& backward, int parameter_group,
-                        StepTimer& timer) override;
+                        device::StepTimer& timer) override;
   const device::Matrix& forward_for_scoring(const NetworkInput& batch) override;
   device::Layer output_layer() const override { return {0, 1}; }
   device::Parameters& output_parameters() override { return normalized_; }

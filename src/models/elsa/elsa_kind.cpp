@@ -1,7 +1,5 @@
 #include <vaecf/io/stored_tensors.hpp>
-#include <vaecf/keys/key.hpp>
 #include <vaecf/math/loss.hpp>
-#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "models/elsa/elsa.hpp"
 #include "models/linear/linear_reasons.hpp"
 #include "models/onnx_graph.hpp"
+#include "models/own_keys.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -73,10 +72,9 @@ class ElsaKind final : public TrainedKind {
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
-    return section<ModelOptions, ElsaOptions>(
-        "model.elsa.", &ModelOptions::elsa,
-        {make_key<ElsaOptions>("factors", &ElsaOptions::factors, between<std::int64_t>(1, max_layer_width),
-                               "ELSA: width of the item vectors")});
+    return own_keys<ElsaOptions>(*this, {make_key<ElsaOptions>("factors", &ElsaOptions::factors,
+                                                               between<std::int64_t>(1, max_layer_width),
+                                                               "ELSA: width of the item vectors")});
   }
 
   std::vector<device::TensorSpec> tensors(const ModelOptions& options, InputDims inputs) const override {

@@ -1,5 +1,4 @@
 #include <vaecf/base/host.hpp>
-#include <vaecf/keys/key.hpp>
 #include <vaecf/models/kind.hpp>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "models/linear/low_rank.hpp"
 #include "models/linear/low_rank_search.hpp"
 #include "models/linear/memory.hpp"
+#include "models/own_keys.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -47,8 +47,8 @@ class ItemKnnKind final : public SolvedKind {
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
-    return section(
-        "model.item_knn.", &ModelOptions::item_knn,
+    return own_keys<ItemKnnOptions>(
+        *this,
         {or_word(make_key<ItemKnnOptions>("neighbors", &ItemKnnOptions::neighbors, at_least(1),
                                           "item-kNN: number of neighbors of an item; all: all items"),
                  "all", std::int64_t{0}, &ItemKnnOptions::neighbors),
@@ -73,13 +73,14 @@ class ItemKnnKind final : public SolvedKind {
 
   std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose, bool compares) const override {
     auto title = purpose == Purpose::run ? name() : std::string(label());
-    return with_low_rank(std::make_unique<ItemKnnSolution>(options.item_knn, std::move(title)), false,
-                         options.low_rank, purpose == Purpose::baseline && !compares);
+    return with_low_rank(
+        std::make_unique<ItemKnnSolution>(own_options<ItemKnnOptions>(options), std::move(title)), false,
+        options.low_rank, purpose == Purpose::baseline && !compares);
   }
 
   Cost cost(const ModelOptions& options, const Workload& work) const override {
     const std::int64_t items = work.inputs.items;
-    const std::int64_t neighbors = options.item_knn.neighbors;
+    const std::int64_t neighbors = own_options<ItemKnnOptions>(options).neighbors;
     const comm::Communicator& ranks = work.context.communicator;
     const auto with_weights = [&](std::int64_t weights) {
       Cost cost;

@@ -2,10 +2,11 @@
 
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/parallel_for.hpp>
-#include <vaecf/models/trainable_model.hpp>
 
 #include <algorithm>
 #include <cmath>
+
+#include "models/device_users.hpp"
 
 namespace vaecf::models {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vaecf/device/device.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/models/model.hpp>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/base/views.hpp>
-#include <vaecf/models/reasons.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <cmath>
 #include <cstddef>

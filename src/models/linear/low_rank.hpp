@@ -2,7 +2,7 @@
 
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -3,7 +3,7 @@
 #include <vaecf/base/aligned_array.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/device/host_products.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -14,6 +14,11 @@
 namespace vaecf::models {
 namespace {
 
+/// Returns the largest width of the basis; 0: no term.
+std::int64_t most_factors(const LowRankOptions& options) {
+  return *std::ranges::max_element(options.factors);
+}
+
 /// The values of one term; without factors there is none.
 struct TermValues {
   std::int64_t factors = 0;
@@ -251,17 +256,17 @@ class LowRankSearch final : public Search {
 
 std::unique_ptr<Search> with_low_rank(std::unique_ptr<Search> search, bool dense,
                                       const LowRankOptions& options, bool single) {
-  if (!options.enabled()) return search;
+  if (most_factors(options) == 0) return search;
   std::vector<TermValues> terms = terms_of(options);
   if (single) terms.resize(1);
   return std::make_unique<LowRankSearch>(std::move(search), dense, options, std::move(terms));
 }
 
 Cost with_low_rank_cost(Cost cost, bool dense, const LowRankOptions& options, const Workload& work) {
-  if (!options.enabled()) return cost;
+  if (most_factors(options) == 0) return cost;
   const std::int64_t count = work.inputs.items;
   const auto items = static_cast<double>(count);
-  const std::int64_t most = std::min(options.most_factors(), count);
+  const std::int64_t most = std::min(most_factors(options), count);
   const bool folds = !dense && options.keep > 0;
   const double terms = folds ? static_cast<double>(options.power.size() * options.weight.size()) : 1.0;
   for (const std::int64_t of_list : options.factors) {
@@ -287,7 +292,7 @@ Cost with_low_rank_cost(Cost cost, bool dense, const LowRankOptions& options, co
 }
 
 std::vector<std::string> low_rank_without_effect(const LowRankOptions& options) {
-  if (options.enabled()) return {};
+  if (most_factors(options) > 0) return {};
   return {"model.low_rank.weight", "model.low_rank.power", "model.low_rank.iterations",
           "model.low_rank.keep"};
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 
 #include <memory>

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <cstdint>
 #include <functional>

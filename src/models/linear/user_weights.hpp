@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <vector>
 

@@ -33,12 +33,12 @@ Network::Network(const NetworkShape& shape, InputDims inputs, device::Device& de
 }
 
 void Network::forward(const NetworkInput& batch, device::InputScaling scaling, const device::StepState& step,
-                      Latent how, StepTimer& timer) {
+                      Latent how, device::StepTimer& timer) {
   LayerState& first = encoder_.front();
   const auto side = side_features(batch, feature_table_);
   device_.sparse_linear(batch.items, parameters_, first.layer, first.act, scaling, step,
                         side ? &*side : nullptr, first.output);
-  timer.end_phase(StepPhase::input);
+  timer.end_phase(device::StepPhase::input);
 
   const device::Matrix* input = &first.output;
   const bool samples = z_ && how == Latent::sampled;
@@ -59,11 +59,11 @@ void Network::forward(const NetworkInput& batch, device::InputScaling scaling, c
     device_.linear(*input, parameters_, decoder_[k].layer, decoder_[k].act, decoder_[k].output);
     input = &decoder_[k].output;
   }
-  timer.end_phase(StepPhase::forward);
+  timer.end_phase(device::StepPhase::forward);
 }
 
 void Network::forward_backward(const NetworkInput& batch, const device::Backward& backward,
-                               int /*parameter_group*/, StepTimer& timer) {
+                               int /*parameter_group*/, device::StepTimer& timer) {
   device_.update_unused_rows(batch.items, encoder_.front().layer, shape_.input, backward);
   forward(batch, shape_.input, backward.step, Latent::sampled, timer);
 
@@ -73,7 +73,7 @@ void Network::forward_backward(const NetworkInput& batch, const device::Backward
   const std::size_t last = decoder_.size() - 1;
   device_.output_layer_step(shape_.loss, hidden(), batch.items, decoder_[last].layer,
                             device::OutputGradients::both, gradient_of_output(last), backward);
-  timer.end_phase(StepPhase::loss);
+  timer.end_phase(device::StepPhase::loss);
 
   for (std::size_t k = last; k-- > 0;) {
     const device::Matrix& input = k == 0 ? latent() : decoder_[k - 1].output;
@@ -95,11 +95,11 @@ void Network::forward_backward(const NetworkInput& batch, const device::Backward
                                  first.d_output, backward);
   if (const auto side = side_features(batch, feature_table_))
     device_.side_features_backward(*side, first.d_output, backward);
-  timer.end_phase(StepPhase::backward);
+  timer.end_phase(device::StepPhase::backward);
 }
 
 const device::Matrix& Network::forward_for_scoring(const NetworkInput& batch) {
-  StepTimer timer(device_, false);
+  device::StepTimer timer(device_, false);
   forward(batch, {1.0F, 1.0F, shape_.input.normalized}, *scoring_step_, Latent::mean, timer);
   return hidden();
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <cstdint>
@@ -26,7 +25,7 @@ class Network final : public TrainableModel {
 
   void initialize(std::uint64_t seed) override { models::initialize(*this, shape_, seed); }
   void forward_backward(const NetworkInput& batch, const device::Backward& backward, int parameter_group,
-                        StepTimer& timer) override;
+                        device::StepTimer& timer) override;
   const device::Matrix& forward_for_scoring(const NetworkInput& batch) override;
   device::Layer output_layer() const override { return decoder_.back().layer; }
   /// The scores are the model's outputs, whose order is that of the logits.
@@ -55,7 +54,7 @@ class Network final : public TrainableModel {
   enum class Latent { sampled, mean };
 
   void forward(const NetworkInput& batch, device::InputScaling scaling, const device::StepState& step,
-               Latent how, StepTimer& timer);
+               Latent how, device::StepTimer& timer);
   device::Matrix& d_latent() { return d_z_ ? *d_z_ : encoder_.back().d_output; }
 
   NetworkShape shape_;

@@ -5,8 +5,8 @@
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/tensor_layout.hpp>
-#include <vaecf/models/kinds.hpp>
-#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/models/trainable_model.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,9 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/keys/key.hpp>
 
+#include "models/network/autoencoder_options.hpp"
 #include "models/network/network.hpp"
 #include "models/network/network_kind.hpp"
+#include "models/own_keys.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -56,38 +57,39 @@ class AutoencoderKind final : public LayeredKind {
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
-    return section<ModelOptions, AutoencoderOptions>(
-        "model.autoencoder.", &ModelOptions::autoencoder,
-        {make_key<AutoencoderOptions>("activation", &AutoencoderOptions::activation,
-                                      "autoencoder: activation of all layers but the output layer"),
-         make_key<AutoencoderOptions>(
-             "loss", &AutoencoderOptions::loss,
-             "autoencoder: squared: mean squared error of sigmoid outputs; multinomial: as mult_dae"),
-         make_key<AutoencoderOptions>("initial_deviation", &AutoencoderOptions::initial_deviation,
-                                      fp32_positive(),
-                                      "autoencoder: standard deviation of the initial weights and biases")});
+    return own_keys<AutoencoderOptions>(
+        *this, {make_key<AutoencoderOptions>("activation", &AutoencoderOptions::activation,
+                                             "autoencoder: activation of all layers but the output layer"),
+                make_key<AutoencoderOptions>(
+                    "loss", &AutoencoderOptions::loss,
+                    "autoencoder: squared: mean squared error of sigmoid outputs; multinomial: as mult_dae"),
+                make_key<AutoencoderOptions>(
+                    "initial_deviation", &AutoencoderOptions::initial_deviation, fp32_positive(),
+                    "autoencoder: standard deviation of the initial weights and biases")});
   }
 
   NetworkShape shape(const ModelOptions& options, InputDims inputs) const override {
     NetworkShape shape = network_shape(options, inputs, false);
-    shape.activation = options.autoencoder.activation;
-    shape.loss = options.autoencoder.loss;
+    const auto& own = own_options<AutoencoderOptions>(options);
+    shape.activation = own.activation;
+    shape.loss = own.loss;
     shape.input = 1.0F;
     shape.input.normalized = false;
-    shape.initial_deviation = static_cast<float>(options.autoencoder.initial_deviation);
+    shape.initial_deviation = static_cast<float>(own.initial_deviation);
     return shape;
   }
 
   void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {
-    if (!dataset.weighted() || options.autoencoder.loss != device::Loss::squared) return;
+    if (!dataset.weighted() || own_options<AutoencoderOptions>(options).loss != device::Loss::squared) return;
     throw InputError(format(
         "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has interaction weights, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.interaction_weights: null",
         name(), dataset.path()));
   }
 
   void describe(const ModelOptions& options, std::map<std::string, std::string>& metadata) const override {
-    metadata["activation"] = to_string(options.autoencoder.activation);
-    metadata["loss"] = to_string(options.autoencoder.loss);
+    const auto& own = own_options<AutoencoderOptions>(options);
+    metadata["activation"] = to_string(own.activation);
+    metadata["loss"] = to_string(own.loss);
   }
 };
 

@@ -1,7 +1,7 @@
 #include "models/network/reasons.hpp"
 
 #include <vaecf/base/parallel_for.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/context/context.hpp>
-#include <vaecf/models/reasons.hpp>
+#include <vaecf/models/model.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <memory>

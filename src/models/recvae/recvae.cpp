@@ -57,6 +57,20 @@ void initialize_recvae(Model& model, const NetworkShape& shape, std::uint64_t se
   model.finish_writing();
 }
 
+namespace {
+
+/// Returns gamma; 0 if the KL weight of the options is constant.
+float gamma_of(const RecVaeOptions& options) {
+  return options.beta > 0.0 ? 0.0F : static_cast<float>(options.gamma);
+}
+
+math::CompositePrior prior_of(const RecVaeOptions& options) {
+  const auto weight = [&](int component) { return static_cast<float>(options.prior_weights[component]); };
+  return math::CompositePrior(weight(0), weight(1), weight(2));
+}
+
+}  // namespace
+
 RecVae::RecVae(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
                std::int64_t size_multiple)
     : TrainableModel(device, inputs,
@@ -64,10 +78,8 @@ RecVae::RecVae(const ModelOptions& options, InputDims inputs, device::Device& de
                                           encoder_tensors, size_multiple),
                      max_rows, size_multiple),
       keep_(static_cast<float>(1.0 - options.dropout), static_cast<float>(1.0 - options.history_dropout)),
-      gamma_(options.recvae.beta > 0.0 ? 0.0F : static_cast<float>(options.recvae.gamma)),
-      prior_{static_cast<float>(options.recvae.prior_weights[0]),
-             static_cast<float>(options.recvae.prior_weights[1]),
-             static_cast<float>(options.recvae.prior_weights[2])},
+      gamma_(gamma_of(own_options<RecVaeOptions>(options))),
+      prior_(prior_of(own_options<RecVaeOptions>(options))),
       shape_(recvae_shape(options, inputs)) {
   std::vector<device::TensorSpec> encoder = tensors();
   encoder.erase(encoder.begin(), encoder.begin() + encoder_tensors);
@@ -96,7 +108,7 @@ RecVae::RecVae(const ModelOptions& options, InputDims inputs, device::Device& de
 }
 
 void RecVae::encode(const NetworkInput& batch, const device::Parameters& weights, int first,
-                    device::InputScaling scaling, const device::StepState& step, StepTimer& timer) {
+                    device::InputScaling scaling, const device::StepState& step, device::StepTimer& timer) {
   for (std::size_t k = 0; k < layers_.size(); ++k) {
     HiddenLayer& now = layers_[k];
     const device::Layer layer = from(first, now.layer);
@@ -104,7 +116,7 @@ void RecVae::encode(const NetworkInput& batch, const device::Parameters& weights
       const auto side = side_features(batch, feature_table_ - first);
       device_.sparse_linear(batch.items, weights, layer, device::Activation::identity, scaling, step,
                             side ? &*side : nullptr, now.s);
-      timer.end_phase(StepPhase::input);
+      timer.end_phase(device::StepPhase::input);
     } else {
       device_.linear(layers_[k - 1].h, weights, layer, device::Activation::identity, now.s);
     }
@@ -113,7 +125,7 @@ void RecVae::encode(const NetworkInput& batch, const device::Parameters& weights
 }
 
 void RecVae::forward_backward(const NetworkInput& batch, const device::Backward& backward,
-                              int parameter_group, StepTimer& timer) {
+                              int parameter_group, device::StepTimer& timer) {
   const bool trains_encoder = parameter_group == recvae_encoder;
   device::StepState& step = backward.step;
   if (trains_encoder) {
@@ -125,20 +137,20 @@ void RecVae::forward_backward(const NetworkInput& batch, const device::Backward&
   }
   encode(batch, parameters_, 0, trains_encoder ? keep_ : device::InputScaling(1.0F), step, timer);
   device_.linear_and_sample(layers_.back().h, parameters_, latent_, batch.items, step, statistics_, z_);
-  timer.end_phase(StepPhase::forward);
+  timer.end_phase(device::StepPhase::forward);
 
   const device::FusedUpdate* fused = trains_encoder ? nullptr : backward.fused;
   device_.output_layer_step(
       device::Loss::multinomial, z_, batch.items, decoder_,
       trains_encoder ? device::OutputGradients::hidden : device::OutputGradients::weights, d_z_,
       backward.with(backward.ready, fused));
-  timer.end_phase(StepPhase::loss);
+  timer.end_phase(device::StepPhase::loss);
 
   // In decoder passes, the old encoder is the encoder, and only the KL term itself is needed, no gradient.
   device_.composite_latent_backward(batch.items, statistics_, trains_encoder ? old_statistics_ : statistics_,
                                     prior_, gamma_, trains_encoder ? d_z_ : z_, d_statistics_, step);
   if (trains_encoder) backward_encoder(batch, backward);
-  timer.end_phase(StepPhase::backward);
+  timer.end_phase(device::StepPhase::backward);
 }
 
 void RecVae::backward_encoder(const NetworkInput& batch, const device::Backward& backward) {
@@ -161,7 +173,7 @@ void RecVae::backward_encoder(const NetworkInput& batch, const device::Backward&
 }
 
 const device::Matrix& RecVae::forward_for_scoring(const NetworkInput& batch) {
-  StepTimer timer(device_, false);
+  device::StepTimer timer(device_, false);
   encode(batch, parameters_, 0, 1.0F, *scoring_step_, timer);
   device_.linear(layers_.back().h, parameters_, latent_, device::Activation::identity, statistics_);
   device_.latent_mean(statistics_, z_);

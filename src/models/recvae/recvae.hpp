@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/models/kinds.hpp>
-#include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <cstddef>
@@ -11,6 +9,16 @@
 #include "models/network/network_shape.hpp"
 
 namespace vaecf::models {
+
+/// RecVAE (Shenbin et al., WSDM 2020).
+struct RecVaeOptions {
+  double gamma = 0.005;  ///< KL weight of a user per item; used if `beta` is 0
+  double beta = 0.0;     ///< constant KL weight; 0: gamma times the user's number of items
+  /// Weights of the prior's components: N(0, 1), the old encoder's posterior, N(0, e^10). Their sum is 1.
+  std::vector<double> prior_weights = {0.15, 0.75, 0.1};
+  std::int64_t encoder_passes = 3;  ///< passes over the users per epoch that update the encoder
+  std::int64_t decoder_passes = 1;  ///< passes after them that update the decoder
+};
 
 /// Returns the layers of RecVAE: five normalized layers of equal width, the latent layer encoder_6, and the
 /// output table decoder_1; no tensor decays. Throws InputError unless model.hidden has one width.
@@ -52,7 +60,7 @@ class RecVae final : public TrainableModel {
 
   void initialize(std::uint64_t seed) override { initialize_recvae(*this, shape_, seed); }
   void forward_backward(const NetworkInput& batch, const device::Backward& backward, int parameter_group,
-                        StepTimer& timer) override;
+                        device::StepTimer& timer) override;
   const device::Matrix& forward_for_scoring(const NetworkInput& batch) override;
   device::Layer output_layer() const override { return decoder_; }
   std::vector<int> fused_tensors() const override {
@@ -72,7 +80,7 @@ class RecVae final : public TrainableModel {
 
   /// Computes h_5 with `weights`, whose tensors begin with tensor `first` of layout().
   void encode(const NetworkInput& batch, const device::Parameters& weights, int first,
-              device::InputScaling scaling, const device::StepState& step, StepTimer& timer);
+              device::InputScaling scaling, const device::StepState& step, device::StepTimer& timer);
   void backward_encoder(const NetworkInput& batch, const device::Backward& backward);
   /// Returns the layer with indices counted from tensor `first`.
   static device::Layer from(int first, device::Layer layer) {

@@ -1,6 +1,5 @@
-#include <vaecf/keys/key.hpp>
-
 #include "models/network/network_kind.hpp"
+#include "models/own_keys.hpp"
 #include "models/recvae/recvae.hpp"
 
 namespace vaecf::models {
@@ -18,8 +17,8 @@ class RecVaeKind final : public NetworkKind {
 
   std::vector<keys::Key<ModelOptions>> keys() const override {
     using namespace keys;
-    return section(
-        "model.recvae.", &ModelOptions::recvae,
+    return own_keys<RecVaeOptions>(
+        *this,
         {make_key<RecVaeOptions>("gamma", &RecVaeOptions::gamma, at_least(0.0),
                                  "RecVAE: KL weight of a user per item of the user"),
          or_word(make_key<RecVaeOptions>(
@@ -36,7 +35,7 @@ class RecVaeKind final : public NetworkKind {
   }
 
   std::vector<std::string> without_effect(const ModelOptions& options) const override {
-    if (options.recvae.beta == 0.0) return {};
+    if (own_options<RecVaeOptions>(options).beta == 0.0) return {};
     return {"model.recvae.gamma"};
   }
 
@@ -58,8 +57,9 @@ class RecVaeKind final : public NetworkKind {
   }
 
   std::vector<int> passes(const ModelOptions& options) const override {
-    std::vector<int> groups(static_cast<std::size_t>(options.recvae.encoder_passes), recvae_encoder);
-    groups.insert(groups.end(), static_cast<std::size_t>(options.recvae.decoder_passes), recvae_decoder);
+    const auto& own = own_options<RecVaeOptions>(options);
+    std::vector<int> groups(static_cast<std::size_t>(own.encoder_passes), recvae_encoder);
+    groups.insert(groups.end(), static_cast<std::size_t>(own.decoder_passes), recvae_decoder);
     return groups;
   }
 
@@ -72,15 +72,18 @@ class RecVaeKind final : public NetworkKind {
     const auto weights = static_cast<double>(dense_weights(tensors));
     const auto decoder = static_cast<double>(dense_weights({tensors.front()}));
     const double encoder = weights - decoder;
-    const auto encoder_passes = static_cast<double>(options.recvae.encoder_passes);
-    const auto decoder_passes = static_cast<double>(options.recvae.decoder_passes);
+    const auto& own = own_options<RecVaeOptions>(options);
+    const auto encoder_passes = static_cast<double>(own.encoder_passes);
+    const auto decoder_passes = static_cast<double>(own.decoder_passes);
     return (encoder_passes * (8.0 * encoder + 4.0 * decoder) +
             decoder_passes * (2.0 * encoder + 4.0 * decoder)) /
            (encoder_passes + decoder_passes);
   }
 
   KlTerm kl_term() const override { return KlTerm::of_model; }
-  double kl_weight(const ModelOptions& options) const override { return options.recvae.beta; }
+  double kl_weight(const ModelOptions& options) const override {
+    return own_options<RecVaeOptions>(options).beta;
+  }
 };
 
 }  // namespace

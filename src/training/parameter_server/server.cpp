@@ -159,7 +159,7 @@ ParameterServer::ParameterServer(const config::TrainingConfig& options, comm::Co
   std::iota(workers_.begin(), workers_.end(), 0);
 }
 
-void ParameterServer::serve(std::int64_t step_number, device::StepState& step, models::StepTimer& timer) {
+void ParameterServer::serve(std::int64_t step_number, device::StepState& step, device::StepTimer& timer) {
   if (asynchronous_) return serve_asynchronous(step_number, timer);
   serve_synchronous(step_number, step, timer);
 }
@@ -181,7 +181,7 @@ void ParameterServer::update_bucket(std::int64_t bucket, const device::StepState
 }
 
 void ParameterServer::serve_synchronous(std::int64_t step_number, device::StepState& step,
-                                        models::StepTimer& timer) {
+                                        device::StepTimer& timer) {
   const auto headers = channel_.receive_headers(workers_);
   for (const int worker : workers_) require_step(worker, headers[worker], step_number);
   if (clips_) {
@@ -191,13 +191,13 @@ void ParameterServer::serve_synchronous(std::int64_t step_number, device::StepSt
   }
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
     if (!clips_) channel_.receive_sum(b, workers_, gradient_);
-    timer.end_phase(models::StepPhase::reduce);
+    timer.end_phase(device::StepPhase::reduce);
     update_bucket(b, step);
-    timer.end_phase(models::StepPhase::update);
+    timer.end_phase(device::StepPhase::update);
     channel_.send_weights(b, masters(), workers_);
   }
   channel_.flush();
-  timer.end_phase(models::StepPhase::reduce);
+  timer.end_phase(device::StepPhase::reduce);
 }
 
 void ParameterServer::start(std::int64_t round) {
@@ -206,16 +206,16 @@ void ParameterServer::start(std::int64_t round) {
   std::ranges::fill(weights_version_, updates_);
 }
 
-void ParameterServer::serve_asynchronous(std::int64_t round, models::StepTimer& timer) {
+void ParameterServer::serve_asynchronous(std::int64_t round, device::StepTimer& timer) {
   if (staleness_controller_.min_step() != round) start(round);  // at the start, and after a resume
   while (staleness_controller_.min_step() == round) {
     const int worker = channel_.wait_for_worker();
     const PushHeader header = channel_.receive_headers({{worker}}).front();
     require_step(worker, header, staleness_controller_.step(worker));
     receive_all({worker});
-    timer.end_phase(models::StepPhase::reduce);
+    timer.end_phase(device::StepPhase::reduce);
     apply_push(worker, header);
-    timer.end_phase(models::StepPhase::update);
+    timer.end_phase(device::StepPhase::update);
     send_weights(staleness_controller_.release_ready());
   }
 }

@@ -4,7 +4,7 @@
 #include <vaecf/comm/messages.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/device/device.hpp>
-#include <vaecf/models/step_timer.hpp>
+#include <vaecf/device/step_timer.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <algorithm>
@@ -153,14 +153,14 @@ class ParameterServer {
   /// Asynchronous: applies one update per gradient in order of arrival, and replies as soon as the worker may
   /// continue. Workers that are ahead by up to distributed.parameter_server.staleness steps are served too.
   /// Throws RunError if a gradient is of another step.
-  void serve(std::int64_t step_number, device::StepState& step, models::StepTimer& timer);
+  void serve(std::int64_t step_number, device::StepState& step, device::StepTimer& timer);
 
   /// Returns the staleness since the last call; mean_age contains the sum of ages.
   Staleness take_staleness();
 
  private:
-  void serve_synchronous(std::int64_t step_number, device::StepState& step, models::StepTimer& timer);
-  void serve_asynchronous(std::int64_t round, models::StepTimer& timer);
+  void serve_synchronous(std::int64_t step_number, device::StepState& step, device::StepTimer& timer);
+  void serve_asynchronous(std::int64_t round, device::StepTimer& timer);
   void start(std::int64_t round);
   /// Applies the gradient of one worker as one update.
   void apply_push(int worker, const PushHeader& header);

@@ -20,7 +20,7 @@ namespace {
 class ParameterServerTraining final : public Strategy {
  public:
   ParameterServerTraining(const config::TrainingConfig& options, const comm::RankGrid& grid,
-                          TrainingData& data, models::StepTimer& timer)
+                          TrainingData& data, device::StepTimer& timer)
       : device_(data.device),
         data_(data),
         weights_(data.model->parameters()),
@@ -61,10 +61,10 @@ class ParameterServerTraining final : public Strategy {
       // The gradient is sent after the backward pass, without overlap.
       channel_.push_and_pull({params.step, users, squared_gradient_norm(params.step, users)}, gradients_,
                              weights_);
-      timer_.end_phase(models::StepPhase::reduce);
+      timer_.end_phase(device::StepPhase::reduce);
     }
     device_.end_step(*data_.state);
-    timer_.end_phase(models::StepPhase::update);
+    timer_.end_phase(device::StepPhase::update);
   }
 
   models::TrainableModel& synced_model() override {
@@ -156,7 +156,7 @@ class ParameterServerTraining final : public Strategy {
   TrainingData& data_;
   device::Parameters& weights_;
   comm::Communicator& communicator_;
-  models::StepTimer& timer_;
+  device::StepTimer& timer_;
   ParameterServerChannel channel_;
   Optimizer optimizer_;
   device::Buffer gradients_;
@@ -171,7 +171,7 @@ class ParameterServerTraining final : public Strategy {
 
 std::unique_ptr<Strategy> make_parameter_server(const config::TrainingConfig& options,
                                                 const comm::RankGrid& grid, TrainingData& data,
-                                                models::StepTimer& timer) {
+                                                device::StepTimer& timer) {
   return std::make_unique<ParameterServerTraining>(options, grid, data, timer);
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 TEST(EaseKeys, SearchStandsForListsExceptKeysThatAreSet) {
   const auto ease = [](const std::string& keys, const std::vector<std::string>& overrides = {}) {
-    return config::parse("model: {type: ease, ease: {" + keys + "}}\n", "c.yaml", overrides)
-        .options.model.ease;
+    return own_options<EaseOptions>(
+        config::parse("model: {type: ease, ease: {" + keys + "}}\n", "c.yaml", overrides).options.model);
   };
   using List = std::vector<double>;
   const EaseOptions standard = ease("search: standard");

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/elsa/elsa.hpp"
 #include "run/reasons_fixture.hpp"
 
 namespace vaecf::training {
@@ -11,7 +12,7 @@ using ElsaReasons = RecommendReasons;
 // The own item of a list with seen items contributes x_i / |x|.
 TEST_F(ElsaReasons, AreProductsOfItems) {
   options_.model.type = ModelType::elsa;
-  options_.model.elsa.factors = 12;
+  own_options<models::ElsaOptions>(options_.model).factors = 12;
   options_.validation.baselines = {};
   train_and_take();
   std::vector<float> table(60 * 12);

@@ -1,3 +1,5 @@
+#include "models/elsa/elsa.hpp"
+
 #include <vaecf/math/random.hpp>
 
 #include <gtest/gtest.h>
@@ -13,7 +15,7 @@ namespace {
 ModelOptions options_of(std::int64_t factors) {
   ModelOptions options;
   options.type = ModelType::elsa;
-  options.elsa.factors = factors;
+  own_options<ElsaOptions>(options).factors = factors;
   return options;
 }
 

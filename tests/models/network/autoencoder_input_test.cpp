@@ -1,3 +1,4 @@
+#include "models/network/autoencoder_options.hpp"
 #include "run/bad_input_fixture.hpp"
 
 namespace vaecf::training {
@@ -11,7 +12,7 @@ TEST_F(AutoencoderInput, WithWeightsOfADatasetRequiresOutputsAboveOne) {
     return [=](config::TrainingConfig& o) {
       o.data.file = file;
       o.model = {ModelType::autoencoder, {8}, 4};
-      o.model.autoencoder.loss = loss;
+      own_options<models::AutoencoderOptions>(o.model).loss = loss;
     };
   };
   for (const int ranks : {1, 3}) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "models/model_fixture.hpp"
+#include "models/network/autoencoder_options.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -81,7 +82,7 @@ TEST(AutoencoderShape, DropoutDoesNotApply) {
 TEST(AutoencoderShape, WeightsAndBiasesStartNormal) {
   const auto device = fp32_device();
   ModelOptions wide{ModelType::autoencoder, {40}, 6};
-  wide.autoencoder.initial_deviation = 0.05;
+  own_options<AutoencoderOptions>(wide).initial_deviation = 0.05;
   Network model(shape_of(wide, 3001), 3001, *device, 1);
   model.initialize(3);
   for (const char* name : {"encoder_1/weight", "decoder_2/bias"}) {

@@ -1,15 +1,16 @@
 #include <gtest/gtest.h>
 
 #include "config/read_text.hpp"
+#include "models/recvae/recvae.hpp"
 
 namespace vaecf::models {
 namespace {
 
 TEST(RecVaeKeys, KlWeightIsANumberOrNull) {
-  EXPECT_EQ(config::read("").options.model.recvae.beta, 0.0);
-  EXPECT_EQ(config::read("model: {recvae: {beta: 0.3}}").options.model.recvae.beta, 0.3);
+  EXPECT_EQ(own_options<RecVaeOptions>(config::read("").options.model).beta, 0.0);
+  EXPECT_EQ(own_options<RecVaeOptions>(config::read("model: {recvae: {beta: 0.3}}").options.model).beta, 0.3);
   const config::Config off = config::read("model: {recvae: {beta: 0.3}}", {"model.recvae.beta=null"});
-  EXPECT_EQ(off.options.model.recvae.beta, 0.0);
+  EXPECT_EQ(own_options<RecVaeOptions>(off.options.model).beta, 0.0);
   expect_in(off.text, {"beta: null"});
   EXPECT_EQ(config::refusal("model: {recvae: {beta: 0}}"),
             "c.yaml:1: model.recvae.beta must be null or greater than 0, got \"0\"");

@@ -1,4 +1,5 @@
 #include "checkpoint/resume_fixture.hpp"
+#include "models/recvae/recvae.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -9,7 +10,7 @@ class RecVaeSteps : public Resume {
   void SetUp() override {
     Resume::SetUp();
     options_.model = {ModelType::recvae, {20}, 6, 0.5};
-    options_.model.recvae.encoder_passes = 1;
+    own_options<models::RecVaeOptions>(options_.model).encoder_passes = 1;
     options_.train.batch_size = 101;  // 101 + 101 + 1 users
   }
 };

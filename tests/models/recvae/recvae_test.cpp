@@ -1,3 +1,5 @@
+#include "models/recvae/recvae.hpp"
+
 #include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>
@@ -84,13 +86,13 @@ TEST(RecVae, KlWeightIsGammaTimesTheItemsOrConstant) {
   const auto device = fp32_device();
   const WholeBatch whole(*device, small_users, 100, item_count);
   ModelOptions constant = small;
-  constant.recvae.beta = 0.25;
+  own_options<RecVaeOptions>(constant).beta = 0.25;
   for (const ModelOptions& each : {small, constant}) {
     RecVae model(each, item_count, *device, small_users.rows());
     model.initialize(11);
     model.start_epoch();
     auto gradients = device->make_buffer(model.layout().size);
-    const float beta = static_cast<float>(each.recvae.beta);
+    const float beta = static_cast<float>(own_options<RecVaeOptions>(each).beta);
     const device::LossSums sums =
         gradient_step(*device, model, {*whole.batch}, gradients, {.seed = 7, .beta = beta, .rule = {}});
     if (beta > 0.0F) {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-namespace vaecf::models {
+namespace vaecf::device {
 
 /// The phases of a training step.
 enum class StepPhase {
@@ -49,7 +49,7 @@ inline std::vector<PhaseTimes> phase_times_by_step(const std::vector<PhaseInterv
 /// Measures the phases of steps in device time, without blocking the host. If off, it does nothing.
 class StepTimer {
  public:
-  StepTimer(device::Device& device, bool on) : timer_(on ? device.make_timer() : nullptr) {}
+  StepTimer(Device& device, bool on) : timer_(on ? device.make_timer() : nullptr) {}
 
   void start() { mark({}); }
   /// Attributes the time since the last start() or end_phase() to `phase`.
@@ -88,9 +88,9 @@ class StepTimer {
     ends_.push_back(phase);
   }
 
-  std::unique_ptr<device::Timer> timer_;
+  std::unique_ptr<Timer> timer_;
   std::vector<std::optional<StepPhase>>
       ends_;  // phase that ends at each mark; nullopt at the start of a step
 };
 
-}  // namespace vaecf::models
+}  // namespace vaecf::device

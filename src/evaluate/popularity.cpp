@@ -1,35 +1,16 @@
-#include <vaecf/models/popularity.hpp>
+#include <vaecf/evaluate/popularity.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-namespace vaecf::models {
-
-TrainUserCounts count_train_users(const Context& context, const io::DatasetFile& dataset) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.items()) + 1, 0);
-  const std::int64_t rows = dataset.rows("train");
-  const std::int64_t rank = context.communicator.rank();
-  const std::int64_t ranks = context.communicator.size();
-  const Range share{rows * rank / ranks, rows * (rank + 1) / ranks};
-  constexpr std::int64_t block_rows = 1 << 14;
-  for (std::int64_t begin = share.begin; begin < share.end; begin += block_rows) {
-    const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + block_rows)});
-    for (const std::int32_t item : block.columns) ++counts[static_cast<std::size_t>(item)];
-    for (std::int64_t row = 0; row < block.rows(); ++row) counts.back() += block.view().row_size(row) > 0;
-    context.communicator.activity().note_progress();
-  }
-  context.communicator.all_reduce(std::span<std::int64_t>(counts));
-  const std::int64_t users = counts.back();
-  counts.pop_back();
-  return {std::move(counts), users};
-}
+namespace vaecf::evaluate {
 
 Popularity::Popularity(const Context& context, const io::DatasetFile& dataset)
-    : Popularity(count_train_users(context, dataset)) {}
+    : Popularity(models::count_train_users(context, dataset)) {}
 
-Popularity::Popularity(TrainUserCounts counted)
+Popularity::Popularity(models::TrainUserCounts counted)
     : Popularity(std::move(counted.of_item), counted.with_items) {}
 
 Popularity::Popularity(std::vector<std::int64_t> counts, std::int64_t users)
@@ -65,4 +46,4 @@ double Popularity::of_list(const math::Metric& metric, std::span<const std::int3
   return items == 0 ? 0.0 : sum / static_cast<double>(items);
 }
 
-}  // namespace vaecf::models
+}  // namespace vaecf::evaluate

@@ -4,22 +4,13 @@
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace vaecf::models {
-
-/// Numbers of train users.
-struct TrainUserCounts {
-  std::vector<std::int64_t> of_item;  ///< number of train users of each item
-  std::int64_t with_items = 0;        ///< number of train users with an item
-};
-
-/// Counts the users of /train. Each rank reads an equal part. Collective.
-TrainUserCounts count_train_users(const Context& context, const io::DatasetFile& dataset);
+namespace vaecf::evaluate {
 
 /// Returns whether user `row` is served the most popular items, because a model has no input for it: neither
 /// items nor, if it uses them, features.
@@ -29,7 +20,7 @@ inline bool is_served_by_popularity(CsrView items, CsrView features, std::int64_
 
 /// The popularity baseline: ranks items by their number of training users, and ties by ascending item, for
 /// every user alike.
-class Popularity final : public ItemModel {
+class Popularity final : public models::ItemModel {
  public:
   /// Counts items in /train. Collective.
   Popularity(const Context& context, const io::DatasetFile& dataset);
@@ -38,7 +29,7 @@ class Popularity final : public ItemModel {
 
   /// Writes minus the position of each item in order(), whatever the history.
   void score(const SparseRow& history, std::span<float> scores) const override;
-  StoredWeights stored() const override { return {}; }
+  models::StoredWeights stored() const override { return {}; }
 
   /// Returns all items, the most popular first.
   std::span<const std::int32_t> order() const { return order_; }
@@ -58,7 +49,7 @@ class Popularity final : public ItemModel {
   double of_list(const math::Metric& metric, std::span<const std::int32_t> list) const;
 
  private:
-  explicit Popularity(TrainUserCounts counted);
+  explicit Popularity(models::TrainUserCounts counted);
 
   std::vector<std::int64_t> counts_;
   double users_;
@@ -67,4 +58,4 @@ class Popularity final : public ItemModel {
   std::vector<std::int32_t> position_;  // position of each item in order_
 };
 
-}  // namespace vaecf::models
+}  // namespace vaecf::evaluate
