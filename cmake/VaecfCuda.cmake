@@ -30,10 +30,15 @@ endfunction()
 
 # Looks for the header and library `name` in the toolkit and on the system; appends what is missing, with its use.
 macro(_vaecf_cuda_library name header library use)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set(_target targets/sbsa-linux)
+  else()
+    set(_target targets/x86_64-linux)
+  endif()
   set(_places "${_root}" "$ENV{NCCL_HOME}" "$ENV{NCCL_ROOT}")
-  find_path(_${name}_include ${header} NO_CACHE HINTS ${_places} PATH_SUFFIXES include targets/x86_64-linux/include)
+  find_path(_${name}_include ${header} NO_CACHE HINTS ${_places} PATH_SUFFIXES include ${_target}/include)
   find_library(_${name}_library ${library} NO_CACHE
-               HINTS ${_places} PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
+               HINTS ${_places} PATH_SUFFIXES lib64 lib ${_target}/lib)
   if(NOT _${name}_include)
     list(APPEND _missing "${header} (${use})")
   endif()

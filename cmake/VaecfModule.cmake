@@ -29,13 +29,16 @@ function(vaecf_add_module name)
     if(NOT VAECF_HAS_CUDA)
       list(FILTER headers EXCLUDE REGEX "/nccl/|cuda/platform/cu")  # they include headers of libraries that are not there
     endif()
+    if(NOT VAECF_X86_64)
+      list(FILTER headers EXCLUDE REGEX "avx512")
+    endif()
     set(units)
     foreach(header IN LISTS headers)
       set(unit ${CMAKE_BINARY_DIR}/header_units/${header}.cpp)
       file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${CMAKE_SOURCE_DIR}/${header}\"\n")
       if(header MATCHES "device/cuda/(operations|platform/launch)")
         set_source_files_properties(${unit} PROPERTIES COMPILE_DEFINITIONS VAECF_CUDA_EMULATOR)
-      elseif(header MATCHES "avx512|amx")
+      elseif(header MATCHES "avx512")
         set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS -march=sapphirerapids)
       endif()
       list(APPEND units ${unit})
@@ -71,6 +74,12 @@ target_compile_options(vaecf_flags INTERFACE
 # GCC 13 takes a loop over `view().row(i)` for one over a dead temporary, though rows point into memory that lives on.
 target_compile_options(vaecf_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)
+# An expression has the same bits wherever it is compiled. By default GCC fuses products and sums on machines that have an
+# instruction for both: on every arm64; on x86-64 only in functions and files for AVX2 or newer.
+if(NOT VAECF_X86_64)
+  target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
+                                               $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>)
+endif()
 # Where files are compiled several at once, names of one shadow those of another, and sources pass for headers.
 set(unity $<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>)
 target_compile_options(vaecf_flags INTERFACE

@@ -25,9 +25,10 @@ std::int64_t number(const std::string& text) {
 }
 
 std::vector<std::string> instructions_of(const std::string& root) {
-  constexpr std::array<const char*, 6> known = {"avx2",        "fma",      "avx512f",
-                                                "avx512_bf16", "amx_tile", "amx_bf16"};
-  const std::string flags = " " + cpu_info("flags", root) + " ";
+  constexpr std::array<const char*, 10> known = {"avx2",     "fma",   "avx512f", "avx512_bf16", "amx_tile",
+                                                 "amx_bf16", "asimd", "sve",     "sve2",        "bf16"};
+  // arm64 calls them Features.
+  const std::string flags = " " + cpu_info("flags", root) + " " + cpu_info("Features", root) + " ";
   std::vector<std::string> found;
   for (const std::string name : known)
     if (flags.find(" " + name + " ") != std::string::npos) found.push_back(name);
@@ -117,7 +118,9 @@ CheckResults check_host(const HostInfo& facts, int ranks, bool gpus) {
               "every start of Open MPI is delayed by the lookup, by up to 30 seconds; add the line `127.0.1.1 {}` to /etc/hosts, or fix the name server",
               facts.name)),
       warn_if(
-          std::ranges::count(facts.instructions, "avx2") == 0, "processor",
+          std::ranges::count(facts.instructions, "avx2") + std::ranges::count(facts.instructions, "asimd") ==
+              0,
+          "processor",
           format("{}, {} cores, {}", facts.processor, facts.cores,
                  instructions.empty() ? "no AVX2" : instructions),
           "matrix products are several times slower without AVX2; in a virtual machine, enable CPU passthrough"),
@@ -135,6 +138,10 @@ HostInfo query_host_info(const std::string& root) {
   HostInfo facts;
   look_up_name(facts);
   facts.processor = cpu_info("model name", root);
+  // Linux on arm64 states numbers only: of Grace, implementer 0x41, part 0xd4f.
+  if (facts.processor.empty())
+    facts.processor =
+        format("implementer {}, part {}", cpu_info("CPU implementer", root), cpu_info("CPU part", root));
   facts.cores = static_cast<int>(host_cores());
   facts.instructions = instructions_of(root);
   facts.cpu_limit = cpu_limit(root);

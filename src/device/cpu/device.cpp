@@ -51,7 +51,8 @@ device::DeviceFacts Device::facts() const {
       products += how == Bf16GemmPath::amx ? " (AMX)" : " (AVX-512)";
     }
   }
-  const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;
+  const char* panels = panels_ == plain_panel_kernel() ? "plain vectors" : "AVX2";
+  const char* kernel = tiles_ ? tiles_->name() : panels_ ? panels : nullptr;
   const std::string own = kernel ? format(", output layer by a custom kernel ({})", kernel) : "";
   device::DeviceFacts facts{.precision = precision_, .threads = threads_, .evaluation_batch = 500};
   facts.description = format("cpu, {} thread{}, matrix products in {} by {}{}, other loops in {}", threads_,

@@ -28,6 +28,17 @@ class FlushDenormals {
 
  private:
   unsigned before_;
+#elif defined(__aarch64__)
+  FlushDenormals() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before_));
+    __asm__ volatile("msr fpcr, %0" ::"r"(before_ | (std::uint64_t{1} << 24)));  // FZ
+  }
+  ~FlushDenormals() {
+    __asm__ volatile("msr fpcr, %0" ::"r"(before_));
+  }
+
+ private:
+  std::uint64_t before_;
 #else
   FlushDenormals() {}
 #endif

@@ -97,6 +97,16 @@ TEST(DoctorHost, ReadsProcAndControlGroups) {
   EXPECT_TRUE(facts.infiniband);
 }
 
+TEST(DoctorHost, ReadsTheProcessorOfArm64) {
+  const testing::TemporaryFolder folder;
+  write_file(folder.path() / "proc/cpuinfo",
+             "processor\t: 0\nFeatures\t: fp asimd sve bf16\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n");
+  const HostInfo facts = query_host_info(folder.path());
+  EXPECT_EQ(facts.processor, "implementer 0x41, part 0xd4f");
+  EXPECT_EQ(facts.instructions, (std::vector<std::string>{"asimd", "sve", "bf16"}));
+  expect_in(lines(check_host(facts, 1, false)), {"ok processor: implementer 0x41, part 0xd4f, "});
+}
+
 TEST(DoctorHost, ReadsControlGroupsV1AndNone) {
   const testing::TemporaryFolder folder;
   const auto& root = folder.path();

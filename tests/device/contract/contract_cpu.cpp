@@ -39,6 +39,12 @@ std::vector<ContractDevice> contract_devices() {
   // Without tiles, bf16_auto already uses oneDNN.
   if (cpu::choose_tiles() != nullptr) add("bf16_onednn", Precision::bf16, nullptr);
   add("bf16_emulated", Precision::bf16, std::make_shared<EmulatedTiles>(), nullptr, false);
+  // On other machines, these are those of "auto".
+#if defined(__x86_64__)
+  add("fp32_plain", Precision::fp32, nullptr, cpu::plain_panel_kernel(), false);
+  add("bf16_plain", Precision::bf16, std::shared_ptr<const cpu::TileKernels>(cpu::create_plain_tiles()),
+      nullptr, false);
+#endif
   const auto avx512 = cpu::make_avx512_tiles();
   if (avx512 && cpu::make_amx_tiles()) add("bf16_avx512", Precision::bf16, avx512);
   return all;

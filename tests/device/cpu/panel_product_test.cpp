@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "device/contract/contract.hpp"
@@ -14,11 +15,20 @@
 namespace vaecf::testing {
 namespace {
 
-class PanelProduct : public ::testing::Test {
+struct Panels {
+  std::string name;
+  cpu::PanelKernel (*make)();
+};
+
+void PrintTo(const Panels& panels, std::ostream* out) {
+  *out << panels.name;
+}
+
+class PanelProduct : public ::testing::TestWithParam<Panels> {
  protected:
   void SetUp() override {
-    if (cpu::make_avx2_panels() == nullptr) GTEST_SKIP() << "this CPU has no AVX2";
-    engine_ = cpu::make_engine(cpu::make_avx2_panels());
+    if (GetParam().make() == nullptr) GTEST_SKIP() << "this CPU has no AVX2";
+    engine_ = cpu::make_engine(GetParam().make());
   }
 
   std::vector<float> product(const cpu::MatmulSpec& spec, const std::vector<float>& a,
@@ -32,8 +42,13 @@ class PanelProduct : public ::testing::Test {
   std::unique_ptr<cpu::GemmEngine> engine_;
 };
 
+INSTANTIATE_TEST_SUITE_P(Kernels, PanelProduct,
+                         ::testing::Values(Panels{"avx2", cpu::make_avx2_panels},
+                                           Panels{"plain", cpu::plain_panel_kernel}),
+                         [](const auto& panels) { return panels.param.name; });
+
 // Every number of rows of a block, and of columns of the last panel; memory after them must not change.
-TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
+TEST_P(PanelProduct, EqualsSumsInDoublePrecision) {
   constexpr float untouched = 7.5F;
   for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 29}) {
     for (const std::int64_t n : {1, 7, 8, 9, 15, 16, 17, 24, 25, 40, 41}) {
@@ -71,7 +86,7 @@ TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
   }
 }
 
-TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
+TEST_P(PanelProduct, BitsDoNotDependOnThePosition) {
   constexpr std::int64_t m = 23, n = 37, k = 129;
   const cpu::MatmulSpec spec{.m = m, .n = n, .k = k, .b_transposed = true};
   auto a = random_values(m * k, 3);
@@ -87,7 +102,7 @@ TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
 }
 
 // A NaN weight, or a NaN in a user's row, must reach the check for a non-finite loss.
-TEST_F(PanelProduct, NanStaysInItsColumn) {
+TEST_P(PanelProduct, NanStaysInItsColumn) {
   constexpr std::int64_t m = 7, n = 20, k = 9;
   const cpu::MatmulSpec spec{.m = m, .n = n, .k = k};
   const auto a = random_values(m * k, 5);
@@ -97,7 +112,7 @@ TEST_F(PanelProduct, NanStaysInItsColumn) {
   for (std::int64_t i = 0; i < m * n; ++i) ASSERT_EQ(std::isnan(c[i]), i % n == 17) << i;
 }
 
-TEST_F(PanelProduct, EmptyProductsAreValid) {
+TEST_P(PanelProduct, EmptyProductsAreValid) {
   const cpu::MatmulSpec none{.m = 0, .n = 16, .k = 4, .lda = 4, .ldb = 16, .ldc = 16};
   EXPECT_EQ(product(none, {}, random_values(64, 7), {}), std::vector<float>{});
   const cpu::MatmulSpec nothing_reduced{.m = 3, .n = 5, .k = 0, .lda = 0, .ldb = 5, .ldc = 5};
@@ -105,14 +120,18 @@ TEST_F(PanelProduct, EmptyProductsAreValid) {
 }
 
 TEST(Description, NamesTheCustomKernelOfThePrecision) {
-  const cpu::PanelKernel panels = cpu::make_avx2_panels();
-  const auto kernel_of = [&](device::Precision precision, bool portable, bool with_tiles) {
+  const auto kernel_of = [&](device::Precision precision, bool portable, bool with_tiles,
+                             cpu::PanelKernel panels = cpu::plain_panel_kernel()) {
     const auto tiles = with_tiles ? std::make_shared<EmulatedTiles>() : nullptr;
     const std::string text = cpu::Device(1, precision, portable, tiles, panels).facts().description;
     const auto at = text.find("custom kernel (");
     return at == std::string::npos ? "" : text.substr(at + 15, text.find(')', at) - at - 15);
   };
-  EXPECT_EQ(kernel_of(device::Precision::fp32, false, true), panels != nullptr ? "AVX2" : "");
+  EXPECT_EQ(kernel_of(device::Precision::fp32, false, true), "plain vectors");
+  EXPECT_EQ(kernel_of(device::Precision::fp32, false, true, nullptr), "");
+  if (const cpu::PanelKernel avx2 = cpu::make_avx2_panels()) {
+    EXPECT_EQ(kernel_of(device::Precision::fp32, false, true, avx2), "AVX2");
+  }
   EXPECT_EQ(kernel_of(device::Precision::fp32, true, true), "");
   EXPECT_EQ(kernel_of(device::Precision::bf16, false, true), "emulated");
   EXPECT_EQ(kernel_of(device::Precision::bf16, false, false), "");

@@ -28,6 +28,10 @@ class EmulatedAmx : public EmulatedTiles {
   void multiply(const TileProduct& product) const override { multiply_by_unit<EmulatedMatrixUnit>(product); }
 };
 
+std::shared_ptr<const TileKernels> make_plain_tiles() {
+  return std::shared_ptr<const TileKernels>(create_plain_tiles());
+}
+
 struct Machine {
   std::string name;
   std::shared_ptr<const TileKernels> (*make)();
@@ -57,6 +61,7 @@ class TileOps : public ::testing::TestWithParam<Machine> {
 INSTANTIATE_TEST_SUITE_P(Machines, TileOps,
                          ::testing::Values(Machine{"amx", make_amx_tiles},
                                            Machine{"avx512", make_avx512_tiles},
+                                           Machine{"plain", make_plain_tiles},
                                            Machine{"amx_on_paper",
                                                    []() -> std::shared_ptr<const TileKernels> {
                                                      return std::make_shared<EmulatedAmx>();
@@ -210,8 +215,13 @@ TEST(TileMachines, BestAvailableKernelIsChosen) {
     EXPECT_STREQ(chosen->name(), "AMX");
   else if (make_avx512_tiles())
     EXPECT_STREQ(chosen->name(), "AVX-512 BF16");
+#if defined(__x86_64__)
   else
     EXPECT_EQ(chosen, nullptr);
+#else
+  else
+    EXPECT_STREQ(chosen->name(), "plain vectors");
+#endif
 }
 
 TEST(EmulatedAmx, PrefetchesExactlyTheGivenRange) {

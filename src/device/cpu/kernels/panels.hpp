@@ -4,8 +4,9 @@
 
 namespace vaecf::cpu {
 
-// Products in fp32 for CPUs with AVX2. The right operand is stored in panels of 16 columns, each (reduced,
-// 16) and contiguous. The last panel is (reduced, 8) if 8 columns suffice. Unused columns are zero.
+// Products in fp32 for CPUs with AVX2, and for those other than x86-64. The right operand is stored in panels
+// of 16 columns, each (reduced, 16) and contiguous. The last panel is (reduced, 8) if 8 columns suffice.
+// Unused columns are zero.
 
 constexpr std::int64_t panel_columns = 16;
 
@@ -31,9 +32,11 @@ using PanelKernel = void (*)(const PanelProduct&);
 /// Returns the AVX2 kernel, or null if this CPU has no AVX2.
 PanelKernel make_avx2_panels();
 /// Returns the AVX2 kernel if it is faster than oneDNN on this CPU (no AVX-512), or if the program was built
-/// without oneDNN; otherwise null.
+/// without oneDNN; otherwise null. On machines other than x86-64, returns the plain kernel.
 PanelKernel choose_panels();
 /// Is in a file compiled for AVX2, so the caller must check that the CPU supports it; see create_amx_tiles().
 PanelKernel avx2_panel_kernel();
+/// Returns the kernel of the compiler's vectors, for any machine.
+PanelKernel plain_panel_kernel();
 
 }  // namespace vaecf::cpu

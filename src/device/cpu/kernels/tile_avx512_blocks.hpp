@@ -4,30 +4,37 @@
 
 #include <cstdint>
 
-#include "device/cpu/kernels/tiles.hpp"
+#include "device/cpu/kernels/tile_blocks.hpp"
 
 // The parts that the AMX and AVX-512 BF16 kernels share: everything except the product. Only for files
 // compiled for AVX-512 BF16; see tiles.hpp.
 namespace vaecf::cpu {
 namespace {
 
-// Returns exp(x) for x in [-87.3, 88.3] as 2^n p(r), |r| <= ln(2) / 2 (Cephes' polynomial). NaN stays NaN,
-// because it is the second operand of max and min.
-inline __m512 exp_of(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-87.3F), x);
-  x = _mm512_min_ps(_mm512_set1_ps(88.3F), x);
-  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504088896341F)), 0);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), r);
-  __m512 p = _mm512_set1_ps(1.9875691500e-4F);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1F));
-  p = _mm512_fmadd_ps(_mm512_mul_ps(p, r), r, _mm512_add_ps(r, _mm512_set1_ps(1.0F)));
-  return _mm512_scalef_ps(p, n);
-}
+struct Avx512 {
+  using Register = __m512;
+  static constexpr int lanes = 16;
+
+  static Register load_any(const float* from) { return _mm512_loadu_ps(from); }
+  static void store_any(float* to, Register x) { _mm512_storeu_ps(to, x); }
+  static Register all(float x) { return _mm512_set1_ps(x); }
+  static Register max(Register a, Register b) { return _mm512_max_ps(a, b); }
+  static Register min(Register a, Register b) { return _mm512_min_ps(a, b); }
+  static Register round(Register x) { return _mm512_roundscale_ps(x, 0); }
+  static Register scale(Register x, Register n) { return _mm512_scalef_ps(x, n); }
+  static __m512bh load_pairs(const std::uint16_t* from) { return (__m512bh)_mm512_load_si512(from); }
+  static __m512bh all_pairs(const std::uint16_t* from) {
+    int pair;
+    __builtin_memcpy(&pair, from, sizeof pair);
+    return (__m512bh)_mm512_set1_epi32(pair);
+  }
+  static void add_products_of_pairs(Register& sum, __m512bh a, __m512bh b) {
+    sum = _mm512_dpbf16_ps(sum, a, b);
+  }
+  static void store_bf16(std::uint16_t* to, Register x, Register y) {
+    _mm512_store_si512(to, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+  }
+};
 
 // Interleaves rows 2p and 2p + 1: one row of pairs for columns 0 .. 15 and one for columns 16 .. 31.
 inline void pair_rows(const std::uint16_t* from, int p, __m512i& first, __m512i& second) {
@@ -70,36 +77,8 @@ inline void transpose_pairs(__m512i (&x)[16]) {
 }
 
 /// All functions of TileKernels except the product, with AVX-512 instructions.
-class TilesOfAvx512 : public TileKernels {
+class TilesOfAvx512 : public ExponentialsOfTiles<Avx512> {
  public:
-  void exponentials(const float* logits, const float* bias, const float* reference, std::uint16_t* e,
-                    float* sum, float* largest) const override {
-    const __m512 from_0 = _mm512_loadu_ps(reference);
-    const __m512 from_1 = _mm512_loadu_ps(reference + 16);
-    __m512 sum_0 = _mm512_loadu_ps(sum);
-    __m512 sum_1 = _mm512_loadu_ps(sum + 16);
-    __m512 largest_0 = _mm512_loadu_ps(largest);
-    __m512 largest_1 = _mm512_loadu_ps(largest + 16);
-    for (int item = 0; item < 32; ++item) {
-      const __m512 shift = _mm512_set1_ps(bias[item]);
-      // Bias first, so that a reference equal to the largest logit gives exactly 0.
-      const __m512 x_0 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item), shift), from_0);
-      const __m512 x_1 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item + 16), shift), from_1);
-      largest_0 = _mm512_max_ps(x_0, largest_0);
-      largest_1 = _mm512_max_ps(x_1, largest_1);
-      const __m512 e_0 = exp_of(x_0);
-      const __m512 e_1 = exp_of(x_1);
-      sum_0 = _mm512_add_ps(sum_0, e_0);
-      sum_1 = _mm512_add_ps(sum_1, e_1);
-      const __m512bh both = _mm512_cvtne2ps_pbh(e_1, e_0);
-      _mm512_store_si512(e + 32 * item, (__m512i)both);
-    }
-    _mm512_storeu_ps(sum, sum_0);
-    _mm512_storeu_ps(sum + 16, sum_1);
-    _mm512_storeu_ps(largest, largest_0);
-    _mm512_storeu_ps(largest + 16, largest_1);
-  }
-
   void pair(const std::uint16_t* from, std::uint16_t* to) const override {
     for (int p = 0; p < 16; ++p) {
       __m512i first, second;

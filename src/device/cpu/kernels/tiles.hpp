@@ -35,8 +35,9 @@ struct TileProduct {
   std::int64_t prefetch_bytes = 0;
 };
 
-/// The machine-dependent operations of the output layer's kernel, with one implementation per instruction set
-/// and one of plain loops for tests. Pointers to tiles are 64-byte aligned. All operations are thread-safe.
+/// The machine-dependent operations of the output layer's kernel, with one implementation per instruction
+/// set, one for any machine, and one of plain loops for tests. Pointers to tiles are 64-byte aligned. All
+/// operations are thread-safe.
 class TileKernels {
  public:
   TileKernels();
@@ -81,6 +82,8 @@ class TileScope {
 /// Checked by tests/device/cpu/isa_symbols_check.
 const TileKernels* create_amx_tiles();
 const TileKernels* create_avx512_tiles();
+/// Creates the kernel of the compiler's vectors, for any machine. The caller owns the result.
+const TileKernels* create_plain_tiles();
 
 /// Returns whether the CPU supports AMX; the operating system must still permit the use of tiles.
 bool cpu_has_amx_bf16();
@@ -89,7 +92,8 @@ bool cpu_has_amx_bf16();
 std::shared_ptr<const TileKernels> make_amx_tiles();
 /// Makes the AVX-512 BF16 kernel; null if this CPU does not support AVX-512 BF16.
 std::shared_ptr<const TileKernels> make_avx512_tiles();
-/// Returns the kernel if it is faster than oneDNN on this machine, otherwise null.
+/// Returns the kernel if it is faster than oneDNN on this machine, otherwise null. On machines other than
+/// x86-64, returns the plain kernel.
 std::shared_ptr<const TileKernels> choose_tiles();
 
 /// Computes C (32, 32) (+)= A B by a matrix unit with eight tile registers of 16 rows of 64 bytes. `Unit` has

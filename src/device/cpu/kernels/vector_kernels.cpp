@@ -64,7 +64,13 @@ __attribute__((target("default")))
 #endif
 const char*
 chosen_version() {
+#if defined(__ARM_FEATURE_SVE)
+  return "SVE";
+#elif defined(__ARM_NEON)
+  return "NEON";
+#else
   return "baseline";
+#endif
 }
 
 std::string vector_isa() {

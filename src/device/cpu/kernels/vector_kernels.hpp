@@ -12,7 +12,7 @@
 /// start, so that one binary runs on all CPUs.
 namespace vaecf::cpu {
 
-/// Returns the instruction set in use: "AVX-512", "AVX2" or "baseline".
+/// Returns the instruction set in use: "AVX-512", "AVX2", "SVE", "NEON" or "baseline".
 std::string vector_isa();
 
 /// Computes y += scale * x.
