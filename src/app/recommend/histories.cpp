@@ -141,7 +141,7 @@ Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows, const std::vector<s
         if (k == 0 || pairs[k].first != pairs[k - 1].first) of_columns.push_back(pairs[k].second);
     }
     std::ranges::sort(columns);
-    columns.erase(std::ranges::unique(columns).begin(), columns.end());
+    columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
     sorted.append({columns, of_columns});
   }
   return sorted;

@@ -50,7 +50,7 @@ std::vector<std::int32_t> columns_of(const io::Json& ids, const char* field, con
       ++unknown;
   }
   std::ranges::sort(columns);
-  columns.erase(std::ranges::unique(columns).begin(), columns.end());
+  columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
   return columns;
 }
 
@@ -76,8 +76,9 @@ void read_items(const io::Json& items, const StreamFields& fields, StreamRequest
       found.emplace_back(column, weight);
   }
   std::ranges::stable_sort(found, {}, &std::pair<std::int32_t, double>::first);
-  const auto repeated = std::ranges::unique(found, {}, &std::pair<std::int32_t, double>::first);
-  found.erase(repeated.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end(),
+                          [](const auto& a, const auto& b) { return a.first == b.first; }),
+              found.end());
   std::vector<double> weights;
   for (const auto& [column, weight] : found) {
     request.items.push_back(column);
@@ -92,7 +93,7 @@ void read_features(const io::Json& features, const StreamFields& fields, StreamR
     throw InputError(format("user_features: must be an object, got {}", shown(features)));
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const auto& [name, values] : features.items()) {
-    const auto add = [&](const io::Json& value) {
+    const auto add = [&, &name = name](const io::Json& value) {  // clang 14 captures no structured binding
       pairs.emplace_back(name, id_text(value, "user_features"));
     };
     if (values.is_array())
