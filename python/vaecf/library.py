@@ -216,12 +216,13 @@ def _bytes(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Rows of at most USERS users, as of a csr_matrix whose columns ascend, which takes longer to make."""
+    """Rows of at most USERS users, as of a csr_matrix whose columns ascend, which takes longer to make. Without `data` all
+    values are 1."""
 
     shape: tuple[int, int]
     indptr: Array
     indices: Array
-    data: Array
+    data: Array | None
 
 
 @dataclass(frozen=True)
@@ -337,8 +338,8 @@ class LoadedModel:
                 byref(request),
                 _pointer(lists.items[rows]),
                 _pointer(lists.scores[rows]),
-                _pointer(lists.because[rows]),
-                _pointer(lists.contributions[rows]),
+                _pointer(lists.because[rows]) if reasons else None,
+                _pointer(lists.contributions[rows]) if reasons else None,
             )
         return lists
 

@@ -167,9 +167,9 @@ class ServedModel:
 
     def _find(self, ids: list[int | str]) -> list[int]:
         """Returns the columns of ids; -1 for unknown ones."""
-        columns = [self._column_of.get(each, -1) for each in ids]
-        missing = [place for place, column in enumerate(columns) if column < 0]
-        if missing:
+        columns: list[Any] = list(map(self._column_of.get, ids))
+        if None in columns:
+            missing = [place for place, column in enumerate(columns) if column is None]
             found = self.loaded.find([str(ids[place]) for place in missing])
             for place, column in zip(missing, found.tolist(), strict=True):
                 columns[place] = column
@@ -196,8 +196,8 @@ class ServedModel:
                 mean = sum(of_column[column] for column in kept) / max(1, len(kept))
                 data += [of_column[column] / mean for column in kept]
         shape = len(lists), self.items
-        values = np.ones(len(indices), np.float32) if weights is None else np.array(data, np.float32)
-        return SparseRows(shape, np.array(begin, np.int64), np.array(indices, np.int32), values)
+        values = None if weights is None else np.array(data, np.float32)
+        return SparseRows(shape, np.array(begin, np.int64), np.fromiter(indices, np.int32, len(indices)), values)
 
     def _histories(self, asked: Recommend) -> tuple[SparseRows, list[list[str]]]:
         """Returns the items of each user with their weights, and the unknown ones."""
@@ -228,4 +228,4 @@ class ServedModel:
             columns = [self.loaded.user_feature_columns(name, text) for name, text in pairs]
             rows.append(np.unique(np.concatenate([np.empty(0, np.int32), *columns])))
         begin = np.cumsum([0, *map(len, rows)])
-        return SparseRows((len(rows), self.model.n_user_features), begin, np.concatenate(rows), np.ones(begin[-1], np.float32))
+        return SparseRows((len(rows), self.model.n_user_features), begin, np.concatenate(rows), None)

@@ -166,10 +166,15 @@ class App:
         if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > largest):
             raise Refused(413, message)
         body = bytearray()
-        async for part in request.stream():
-            body += part
+        has_more = True
+        while has_more:
+            part = await request.receive()
+            if part["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += part.get("body", b"")
             if len(body) > largest:
                 raise Refused(413, message)
+            has_more = part.get("more_body", False)
         return bytes(body)
 
     def _read(self, fields: type[Fields], body: bytes) -> Fields:

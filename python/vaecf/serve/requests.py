@@ -22,9 +22,14 @@ class User(_Fields):
     """A user of a request."""
 
     user: Id | None = Field(None, description="what the answer repeats")
-    items: list[Item] = Field([], description="ids of the user's items; [id, value] for a model trained with interaction weights")
-    user_features: dict[str, Value | list[Value]] = Field({}, description="values by column, for a model with user features")
-    exclude: list[Id] = Field([], description="ids of items that are not recommended to this user")
+    items: list[Item] = Field(
+        default_factory=list,
+        description="ids of the user's items; [id, value] for a model trained with interaction weights",
+    )
+    user_features: dict[str, Value | list[Value]] = Field(
+        default_factory=dict, description="values by column, for a model with user features"
+    )
+    exclude: list[Id] = Field(default_factory=list, description="ids of items that are not recommended to this user")
 
 
 class Recommend(_Fields):
@@ -34,7 +39,7 @@ class Recommend(_Fields):
     k: Count = Field(10, description="items in a list")
     keep_seen: StrictBool = Field(False, description="also recommend the user's items")
     include: list[Id] | None = Field(None, description="ids of the only items to recommend; default: all but new items")
-    exclude: list[Id] = Field([], description="ids of items that are not recommended")
+    exclude: list[Id] = Field(default_factory=list, description="ids of items that are not recommended")
     at_most: Annotated[StrictInt, Field(ge=0)] | None = Field(
         None, description="items of a category in a list; 0: no limit; default: N of --at-most FILE N"
     )

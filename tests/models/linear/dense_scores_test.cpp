@@ -9,7 +9,7 @@ namespace vaecf::models {
 namespace {
 
 // 150 items: two tiles and a remainder; users with no item, fewer and more items than are fetched ahead, and
-// values.
+// values; one user of a call, and so many that tiles are used.
 TEST(DenseScores, AreSumsInTheOrderOfItemsForAnyUsersOfACall) {
   constexpr std::int64_t items = 150;
   std::mt19937 random(7);
@@ -17,7 +17,7 @@ TEST(DenseScores, AreSumsInTheOrderOfItemsForAnyUsersOfACall) {
   std::vector<float> matrix(items * items);
   for (float& weight : matrix) weight = uniform(random);
   std::vector<std::vector<std::int32_t>> columns;
-  for (const int step : {1000, 70, 16, 3, 1}) {
+  for (const int step : {1000, 70, 16, 3, 1, 7, 5, 2}) {
     auto& row = columns.emplace_back();
     for (int item = step / 2; item < items; item += step) row.push_back(item);
   }
