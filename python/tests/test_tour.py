@@ -12,10 +12,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "PYTHON.md"
 
 
 def write_tables(folder: Path) -> None:
-    """Writes the files that the examples read: events of 60 users, those of a further week, and a table of the items."""
+    """Writes the files that the examples read: events of 60 users, those of a further week, and the items."""
     names = [f"B-{item:03}" for item in range(40)]
     events = [
-        (f"ann{user}", names[(7 * user + step * step * (1 + user % 3)) % 40], 1 + (user + step) % 5, 1767225600 + 86400 * step)
+        (
+            f"ann{user}",
+            names[(7 * user + step * step * (1 + user % 3)) % 40],
+            1 + (user + step) % 5,
+            1767225600 + 86400 * step,
+        )
         for user in range(60)
         for step in range(30)
     ]
@@ -40,7 +45,6 @@ def test_examples_of_the_tour_run_in_their_order(program: str, tmp_path: Path, m
     assert len(examples) >= 6
     names: dict[str, Any] = {}
     for example in examples:
-        # The examples are those of a page of this repository.
-        exec(compile(example, str(PAGE), "exec"), names)  # noqa: S102 pylint: disable=exec-used
+        exec(compile(example, str(PAGE), "exec"), names)
     assert list(names["ease"].test.index)
     assert "frame-elsa" in (tmp_path / "report.html").read_text()
