@@ -61,6 +61,10 @@ typedef struct {
 /* Returns the version of the library: 10000 major + 100 minor + patch. */
 VAECF_API uint32_t vaecf_version(void);
 
+/* Returns the bytes of memory that this process may still use: those of the machine, or fewer if the limit of a control group
+ * is lower; 0 if the system does not provide them. */
+VAECF_API int64_t vaecf_free_memory(void);
+
 /* Returns the message of the last error in this thread, valid until its next one; "" if there was none. */
 VAECF_API const char *vaecf_error(void);
 

@@ -28,7 +28,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from vaecf.cli import main  # noqa: E402
-from vaecf.serve.memory import free_memory  # noqa: E402
+from vaecf.errors import InputError  # noqa: E402
+from vaecf.serve.workers import address_of, listen  # noqa: E402
 
 
 class Server:
@@ -345,8 +346,9 @@ def test_connections_beyond_the_limit_have_an_error(workspace: Workspace) -> Non
     with serving(checkpoint(workspace, "ease"), "--max-connections", "4") as server:
         others = [server.connect() for _ in range(4)]
         deadline = time.monotonic() + 60
-        while server.ask("/health")[0] != 503:
+        while (found := server.ask("/health"))[0] != 503:
             assert time.monotonic() < deadline
+        assert found[1] == {"error": "a worker has at most 4 connections (--max-connections)"}
         for each in others:
             each.close()
         while server.ask("/health")[0] != 200:
@@ -507,26 +509,11 @@ def test_a_newer_model_takes_the_place_between_two_requests(
         assert metrics_of(server)["vaecf_errors_total"] == 0
 
 
-def test_free_memory_is_the_least_of_all_limits(tmp_path: Path) -> None:
-    def write(name: str, text: str) -> None:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-
-    write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable: 5000 kB\n")
-    assert free_memory(tmp_path) == 5000 << 10
-    write("proc/self/cgroup", "0::/outer/inner\n")
-    write("sys/fs/cgroup/outer/inner/memory.max", "max\n")
-    write("sys/fs/cgroup/outer/inner/memory.current", "100\n")
-    assert free_memory(tmp_path) == 5000 << 10
-    write("sys/fs/cgroup/outer/memory.max", "3000000\n")
-    write("sys/fs/cgroup/outer/memory.current", "2000000\n")
-    write("sys/fs/cgroup/outer/memory.stat", "anon 1\ninactive_file 500000\n")
-    assert free_memory(tmp_path) == 1_500_000
-    write("proc/self/cgroup", "3:cpu:/x\n2:memory:/group\n")
-    write("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n")
-    write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1900000\n")
-    write("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 7\n")
-    assert free_memory(tmp_path) == 100_007
+def test_address_of_a_socket_is_a_url() -> None:
+    for host in ("127.0.0.1", "[::1]"):
+        with suppress(InputError):  # a machine without IPv6
+            with listen(f"{host}:0") as listener:
+                assert re.fullmatch(rf"http://{re.escape(host)}:[1-9]\d+", address_of(listener))
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def _library() -> ctypes.CDLL:
     found = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
     if found != __version__:
         raise InputError(f"{path}: has version {found}, but this package {__version__}; install both of one version")
+    library.vaecf_free_memory.restype = c_int64
     library.vaecf_error.restype = c_char_p
     library.vaecf_facts.restype = c_char_p
     library.vaecf_facts.argtypes = [c_void_p]
@@ -154,6 +155,11 @@ def _library() -> ctypes.CDLL:
         function = getattr(library, f"vaecf_{name}")
         function.argtypes, function.restype = arguments, ctypes.c_int
     return library
+
+
+def free_memory() -> int:
+    """Returns the bytes of memory that this process may still use."""
+    return int(_library().vaecf_free_memory())
 
 
 class _Calls:

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/base/thread_limit.hpp>
 
 #include <vaecf.h>
@@ -131,6 +132,10 @@ using namespace vaecf::capi;
 
 uint32_t vaecf_version(void) {
   return VAECF_VERSION_NUMBER;
+}
+
+std::int64_t vaecf_free_memory(void) {
+  return host_memory().available;
 }
 
 const char* vaecf_error(void) {

@@ -176,6 +176,7 @@ TEST_F(CInterface, NamesAreFoundAndFactsAreJson) {
   expect_in(vaecf_facts(model_),
             {"\"model\":\"ease\"", "\"items\":60", "\"user_features\":0", "\"titles\":false"});
   EXPECT_GE(vaecf_version(), 10000U);
+  EXPECT_GT(vaecf_free_memory(), 1 << 20);
 }
 
 TEST_F(CInterface, WrongArgumentsAreErrors) {

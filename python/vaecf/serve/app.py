@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -57,6 +57,8 @@ class App:
         self.model, self.limits, self.shared, self.worker = model, limits, shared, worker
         self.is_ending = False
         """Whether connections end after their next answer."""
+        self.connections: Sized = ()
+        """The connections of this worker."""
         self._threads = ThreadPoolExecutor(4)
         self._long = 0  # calls in threads
         self._calls: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {}
@@ -67,7 +69,7 @@ class App:
     def _add_paths(self) -> None:
         app, model = self._app, self.model
         describe = self._app.openapi
-        problems: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (400, 413, 500)}
+        problems: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (400, 413, 500, 503)}
 
         def openapi() -> dict[str, Any]:
             schema = describe()
@@ -122,6 +124,10 @@ class App:
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
+        if len(self.connections) > self.limits.connections:
+            message = f"a worker has at most {self.limits.connections} connections (--max-connections)"
+            refused = JSONResponse({"error": message}, 503, {"connection": "close"})
+            return await refused(scope, receive, send)
         # Without the router and the middleware of FastAPI, which take as long as half of the lists.
         if (call := self._calls.get((scope["method"], scope["path"]))) is None:
             return await self._app(scope, receive, send_last)

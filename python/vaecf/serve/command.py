@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         from .answers import ServedModel, read_categories
         from .app import Limits
-        from .workers import Service, Workers, listen, listen_at
+        from .workers import Service, Workers, address_of, listen, listen_at
     except ImportError as error:
         raise InputError(f"vaecf serve requires FastAPI and uvicorn ({error}); install them with: {install('serve')}") from None
     categories, at_most = None, 0
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     path = local_path(options.checkpoint)
     limits = Limits(options.max_body, options.max_users, options.max_k, options.max_reasons, options.max_connections)
     listener = listen_at(Path(options.socket)) if options.socket else listen(options.listen)
-    place = options.socket or "http://{}:{}".format(*listener.getsockname()[:2])
+    place = options.socket or address_of(listener)
     try:
         workers = Workers(options.workers, listener, limits)
         Service(path, lambda: ServedModel(path, categories, at_most), workers, options.watch).run(place)

@@ -18,9 +18,9 @@ import uvicorn
 
 from ..errors import BusyError, Error, InputError, escape
 from ..files import file_version
+from ..library import free_memory
 from .answers import ServedModel
 from .app import App, Limits
-from .memory import free_memory
 from .protocol import Protocol
 from .shared import Shared
 
@@ -49,6 +49,12 @@ def listen(address: str) -> socket.socket:
         return socket.create_server((host, int(port)), family=family, backlog=2048)
     except OSError as error:
         raise (BusyError if "in use" in str(error) else InputError)(f"--listen {address}: {error.strerror or error}") from None
+
+
+def address_of(listener: socket.socket) -> str:
+    """Returns the URL at which a socket of a port is reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen_at(path: Path) -> socket.socket:
@@ -110,12 +116,12 @@ def _work(app: App, listener: socket.socket, parent: int) -> None:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=app.limits.connections,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
     )
     server = _Server(config)
     server.app = app
+    app.connections = server.server_state.connections
 
     def end(*_: object) -> None:
         app.is_ending = True
