@@ -67,16 +67,18 @@ std::int64_t DistributedBatchSampler::local_before(std::int64_t position) const 
   return position / shards * owned_.size() + owned_before_[position % shards];
 }
 
+std::int64_t DistributedBatchSampler::local_rows(std::int64_t t) const {
+  const std::int64_t first = t * batch_size_;
+  return local_before(first + batch_users(t)) - local_before(first);
+}
+
 std::int64_t DistributedBatchSampler::max_local_rows() const {
   std::int64_t most = 0;
-  for (std::int64_t t = 0; t < steps_per_epoch(); ++t) {
-    const std::int64_t first = t * batch_size_;
-    most = std::max(most, local_before(first + batch_users(t)) - local_before(first));
-  }
+  for (std::int64_t t = 0; t < steps_per_epoch(); ++t) most = std::max(most, local_rows(t));
   return most;
 }
 
-EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads) const {
+EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads, bool pads) const {
   const Range owned_rows = shards_->rows_of(owned_);
   // Row indices within each shard.
   const auto permutation = std::make_unique_for_overwrite<std::int32_t[]>(owned_rows.size());
@@ -89,14 +91,19 @@ EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads) const
   parallel_for(threads, owned_, shuffle, NoProgress{}, 1);
 
   EpochRows drawn{epoch, {}, {0}};
+  const std::int64_t padded = max_local_rows();
   for (std::int64_t t = 0; t < steps_per_epoch(); ++t)
-    drawn.begin.push_back(local_before(t * batch_size_ + batch_users(t)));
-  drawn.rows.resize(drawn.begin.back());
-  const auto take = [&](std::int64_t i) {
-    const std::int64_t first = first_rows_[i % owned_.size()];
-    drawn.rows[i] = first + permutation[first + i / owned_.size()];
+    drawn.begin.push_back(drawn.begin.back() +
+                          (pads && batch_users(t) == batch_size_ ? padded : local_rows(t)));
+  drawn.rows.assign(drawn.begin.back(), -1);
+  const auto take = [&](std::int64_t t) {
+    const std::int64_t before = local_before(t * batch_size_);
+    for (std::int64_t i = before; i < before + local_rows(t); ++i) {
+      const std::int64_t first = first_rows_[i % owned_.size()];
+      drawn.rows[drawn.begin[t] + i - before] = first + permutation[first + i / owned_.size()];
+    }
   };
-  parallel_for(threads, {0, drawn.begin.back()}, take, NoProgress{}, 1 << 16);
+  parallel_for(threads, {0, steps_per_epoch()}, take, NoProgress{}, 1 + (1 << 16) / batch_size_);
   return drawn;
 }
 

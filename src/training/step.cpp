@@ -47,16 +47,9 @@ class AllReduce final : public Strategy {
 
   void step(device::StepParams params, std::int64_t batch_users, ParameterGroup parameter_group) override {
     params.rule = optimizer_.rule(parameter_group.updates, batch_users);
-    // Position p of an epoch is a user of virtual shard p mod data.virtual_shards, so the first virtual shard
-    // of a batch and the batch's size determine the number of users of every model-parallel group.
-    const std::int64_t first_shard =
-        grid_.model_parallel_groups() == 1
-            ? 0
-            : params.batch * options_.train.batch_size % options_.data.virtual_shards;
     const std::int64_t users = data_.items.users(params.batch);
     timer_.start();
-    // Not captured: it writes seed, batch, beta and rule to the step state, where a replayed graph reads
-    // them.
+    // Not captured: it writes the parameters to the step state, where a replayed graph reads them.
     device_.begin_step(params, *data_.state);
     // Called twice when it is captured, see Device::capture().
     const auto work = [this, users, parameter_group = parameter_group.index] {
@@ -83,7 +76,7 @@ class AllReduce final : public Strategy {
       device_.end_step(state);
       timer_.end_phase(device::StepPhase::update);
     };
-    graphs_.run({parameter_group.index, first_shard, batch_users}, work);
+    graphs_.run({parameter_group.index, batch_users}, work);
   }
 
   models::TrainableModel& synced_model() override {

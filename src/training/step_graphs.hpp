@@ -4,7 +4,6 @@
 #include <vaecf/device/device.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,13 +16,12 @@ namespace vaecf::training {
 /// capture is not supported, as on CPUs, the operations run directly.
 ///
 /// All ranks must capture together and replay together, since NCCL requires matching collectives on all
-/// ranks. A shape therefore describes the batch of all ranks.
+/// ranks. A shape therefore describes the batch of all ranks, and each rank pads its part of batches of one
+/// size to one number of users.
 class StepGraphs {
  public:
-  /// The parameter group of the step, the first virtual shard of its batch (0 if all ranks share each batch),
-  /// and the number of users of the batch over all ranks. The last two determine the number of users of every
-  /// rank.
-  using Shape = std::array<std::int64_t, 3>;
+  /// The parameter group of the step, and the number of users of its batch over all ranks.
+  using Shape = std::pair<int, std::int64_t>;
 
   /// Both arguments must outlive this object.
   StepGraphs(device::Device& device, comm::Communicator& communicator)

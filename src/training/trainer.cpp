@@ -43,6 +43,7 @@ Trainer::Trainer(const Context& context, const config::TrainingConfig& options,
       sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == config::LastBatch::keep,
                options.train.seed),
       sampling_threads_(sampling_threads(context)),
+      pads_(context.device.facts().kind == device::DeviceKind::cuda),
       parameter_groups_(models::trained_kind_of(options.model.type).passes(options.model)),
       timer_(context.device, false),
       annealing_(options.train.annealing, options.train.annealing.automatic_epochs(options.train.epochs),
@@ -62,7 +63,7 @@ Trainer::~Trainer() {
 }
 
 void Trainer::upload(std::int64_t pass) {
-  data_->upload_pass(sampler_.sample(pass, sampling_threads_));
+  data_->upload_pass(sampler_.sample(pass, sampling_threads_, pads_));
 }
 
 void Trainer::start_pass(std::int64_t pass) {
@@ -147,8 +148,12 @@ void Trainer::step(std::int64_t t) {
   start_pass(epoch_ * passes() + t / steps);
   const std::int64_t batch = t % steps;
   const std::int64_t batch_users = sampler_.batch_users(batch);
-  const device::StepParams params{
-      options_.train.seed, static_cast<std::uint32_t>(updates_done_), batch, static_cast<float>(beta()), {}};
+  const device::StepParams params{.seed = options_.train.seed,
+                                  .step = static_cast<std::uint32_t>(updates_done_),
+                                  .batch = batch,
+                                  .beta = static_cast<float>(beta()),
+                                  .rule = {},
+                                  .users = sampler_.local_rows(batch)};
   strategy_->step(params, batch_users, next_parameter_group());
   if (const auto sums = context_.device.poll_losses(*data_->state)) require_finite_loss(*sums);
   ++updates_done_;

@@ -147,6 +147,28 @@ TEST(DistributedBatchSampler, BatchesDoNotDependOnTheNumberOfRanks) {
   }
 }
 
+// On GPUs, batches of one size have one captured graph.
+TEST(DistributedBatchSampler, PaddedBatchesOfOneSizeHaveOneNumberOfRows) {
+  const VirtualShards shards(8300, 64);
+  for (const int ranks : {1, 3, 16, 64}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const DistributedBatchSampler sampler(shards, shards.owned_shards(rank, ranks), 500, true, 7);
+      const EpochRows plain = sampler.sample(1);
+      const EpochRows padded = sampler.sample(1, 2, true);
+      ASSERT_EQ(padded.begin.size(), plain.begin.size());
+      ASSERT_EQ(padded.begin.back(), std::ssize(padded.rows));
+      for (std::int64_t t = 0; t < sampler.steps_per_epoch(); ++t) {
+        UserRows expected(plain.rows.begin() + plain.begin[t], plain.rows.begin() + plain.begin[t + 1]);
+        ASSERT_EQ(sampler.local_rows(t), std::ssize(expected));
+        if (t < 16) expected.resize(static_cast<std::size_t>(sampler.max_local_rows()), -1);
+        const UserRows found(padded.rows.begin() + padded.begin[t],
+                             padded.rows.begin() + padded.begin[t + 1]);
+        EXPECT_EQ(found, expected) << "batch " << t << " of rank " << rank << " of " << ranks;
+      }
+    }
+  }
+}
+
 TEST(DistributedBatchSampler, KeepsOrDropsTheShortLastBatch) {
   std::deque<VirtualShards> shards;  // must outlive the samplers
   const auto of = [&](std::int64_t rows, std::int64_t batch, bool keep) {

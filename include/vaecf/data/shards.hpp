@@ -37,7 +37,9 @@ class VirtualShards {
 /// This rank's rows of all batches of an epoch, concatenated: batch t is rows [begin[t], begin[t + 1]).
 struct EpochRows {
   std::int64_t epoch = -1;
-  std::vector<std::int64_t> rows;  ///< relative to the rank's first row, ordered by position within the batch
+  /// Relative to the rank's first row, ordered by position within the batch; -1 behind the users of a padded
+  /// batch.
+  std::vector<std::int64_t> rows;
   std::vector<std::int64_t> begin;  ///< one more element than batches
 };
 
@@ -59,12 +61,14 @@ class DistributedBatchSampler {
   std::int64_t users_per_epoch() const;
   /// Returns the number of users of batch t over all ranks.
   std::int64_t batch_users(std::int64_t t) const;
+  /// Returns the number of rows that this rank has in batch t.
+  std::int64_t local_rows(std::int64_t t) const;
   /// Returns the maximum number of rows that this rank has in any batch.
   std::int64_t max_local_rows() const;
 
   /// Samples the batches of epoch `epoch` (counted from 0) on `threads` threads. The result does not depend
-  /// on `threads`.
-  EpochRows sample(std::int64_t epoch, int threads = 1) const;
+  /// on `threads`. With `pads`, batches of `batch_size` users are padded to max_local_rows() rows.
+  EpochRows sample(std::int64_t epoch, int threads = 1, bool pads = false) const;
 
  private:
   /// Returns the number of this rank's users among the first `position` users of an epoch.

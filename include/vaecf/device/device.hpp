@@ -214,7 +214,8 @@ class Device {
   // The batch.
 
   /// Checks the batches of one pass and copies them to the device; batch t consists of rows[begin[t] ..
-  /// begin[t + 1]) of `source`. The first upload to a schedule must be made by the thread that uses the
+  /// begin[t + 1]) of `source`. On a GPU, row -1 is a user without items, who pads a batch
+  /// (StepParams::users). The first upload to a schedule must be made by the thread that uses the
   /// device; another thread may make later ones, of at most as many users and batches, during steps with the
   /// current pass.
   virtual void upload_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,

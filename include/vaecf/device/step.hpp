@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace vaecf::device {
 
@@ -56,6 +57,8 @@ struct StepParams {
   std::int64_t batch = 0;  ///< index of the batch in the epoch's BatchSchedule
   float beta = 0.0F;       ///< weight of the KL term, the same for all users
   UpdateRule rule;         ///< its decay applies to tensors with weight decay only
+  /// Users of the batch; those behind them, in padded batches, add nothing to losses and gradients.
+  std::int64_t users = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Sums of loss terms over users in fp64, and counts of steps, since set_losses(). end_step() adds a step.

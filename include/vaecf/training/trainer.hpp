@@ -201,6 +201,7 @@ class Trainer {
   Range owned_;  // virtual shards of this rank's model-parallel group
   data::DistributedBatchSampler sampler_;
   int sampling_threads_;
+  bool pads_;                          // batches, so that all of one size have one captured graph
   std::vector<int> parameter_groups_;  // parameter group of each pass of an epoch
   std::int64_t epoch_ = -1;            // the current one
   std::int64_t pass_ = -1;             // the current one

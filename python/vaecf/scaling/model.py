@@ -195,7 +195,7 @@ def sums_in_ring(machine: Machine, config: ParallelConfig) -> bool:
 
 
 def bucket_bytes(machine: Machine, config: ParallelConfig) -> float:
-    """Returns the size of a bucket, which is chosen as by bucket_bytes() in src/comm/communicator.cpp if it is automatic.
+    """Returns the size of a bucket, which is chosen as by bucket_bytes() in src/comm/distributed_options.cpp if it is automatic.
     A network that works independently is one between GPUs."""
     if config.bucket_bytes > 0.0:
         return config.bucket_bytes

@@ -198,8 +198,9 @@ class Device : public device::Device, public device::Solver {
   void sort_scores(Scorer& scorer, int k, std::span<std::int32_t> items, std::span<float> scores);
   DType dtype() const;  ///< data type of product operands
   bool half_precision() const { return dtype() != DType::fp32; }
-  /// Returns memory for a loss term of `users` users, which end_step() will add to the step's losses.
-  double* user_losses(std::int64_t users, UserLosses& losses, StepState& step);
+  /// Returns memory for a loss term of users `users` of the batch, which end_step() will add to the step's
+  /// losses.
+  double* user_losses(Range users, UserLosses& losses, StepState& step);
   /// Adds losses that are left to end_step() at once.
   void add_losses(StepState& step);
   /// Converts `n` values to 16-bit product operands; does nothing in fp32.

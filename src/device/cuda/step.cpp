@@ -22,30 +22,40 @@ struct BeginStep {
   }
 };
 
-/// Adds the losses of users to those of the step, in one block so that the order of additions is fixed.
+/// Adds the losses of users to those of the step, in one block so that the order of additions is fixed. Users
+/// are ranges of the batch, of which those that only pad it are left out.
 struct AddLosses {
   static constexpr int threads = 512;
   DeviceStepState* state;
   const double* nll;  // (nll_users)
-  std::int64_t nll_users;
-  std::int64_t counted_users;
+  Range nll_users;
+  Range counted_users;
   const double* kl;  // (kl_users)
-  std::int64_t kl_users;
+  Range kl_users;
   const double* weighted_kl;  // (weighted_users)
-  std::int64_t weighted_users;
+  Range weighted_users;
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t) const {
-    const double nll_sum = thread_group.sum(nll_users, [&](std::int64_t user) { return nll[user]; });
-    const double kl_sum = thread_group.sum(kl_users, [&](std::int64_t user) { return kl[user]; });
-    const double weighted_sum =
-        thread_group.sum(weighted_users, [&](std::int64_t user) { return weighted_kl[user]; });
+    const double nll_sum = sum(thread_group, nll, nll_users);
+    const double kl_sum = sum(thread_group, kl, kl_users);
+    const double weighted_sum = sum(thread_group, weighted_kl, weighted_users);
     thread_group.each(1, [&](std::int64_t) {
       state->nll += nll_sum;
       state->kl += kl_sum;
       state->weighted_kl += weighted_sum;
-      state->users += counted_users;
+      state->users += present(counted_users);
     });
+  }
+
+  VAECF_HD std::int64_t present(Range users) const {
+    const std::int64_t end = users.end < state->params.users ? users.end : state->params.users;
+    return end > users.begin ? end - users.begin : 0;
+  }
+
+  template <class ThreadGroup>
+  VAECF_HD double sum(ThreadGroup& thread_group, const double* losses, Range users) const {
+    return thread_group.sum(present(users), [&](std::int64_t user) { return losses[user]; });
   }
 };
 
@@ -89,12 +99,12 @@ AddLosses take_losses(StepState& step) {
   const AddLosses losses{.state = step.device_state.data(),
                          .nll = step.nll.memory.data(),
                          .nll_users = step.nll.users,
-                         .counted_users = step.nll.users > 0 ? step.nll.counted : 0,
+                         .counted_users = step.nll.users.size() > 0 ? step.nll.counted : Range{},
                          .kl = step.kl.memory.data(),
                          .kl_users = step.kl.users,
                          .weighted_kl = step.weighted_kl.memory.data(),
                          .weighted_users = step.weighted_kl.users};
-  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
+  step.nll.users = step.kl.users = step.weighted_kl.users = {};
   return losses;
 }
 
@@ -138,7 +148,7 @@ void Device::begin_step(const device::StepParams& params, device::StepState& ste
   updated_unused_ = nullptr;
   open_sums_.clear();
   step.params = params;
-  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
+  step.nll.users = step.kl.users = step.weighted_kl.users = {};
   launch_elements<32>(stream_, 2, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
 }
 
@@ -151,16 +161,16 @@ void Device::end_step(device::StepState& step_base) {
          EndStep{take_losses(step), step.gradient_stats.data(), precision_ == device::Precision::fp16});
 }
 
-double* Device::user_losses(std::int64_t users, UserLosses& losses, StepState& step) {
-  if (losses.users > 0) add_losses(step);
-  grow(gpu_, allocation_epoch_, users, "losses of the batch's users", losses.memory);
+double* Device::user_losses(Range users, UserLosses& losses, StepState& step) {
+  if (losses.users.size() > 0) add_losses(step);
+  grow(gpu_, allocation_epoch_, users.size(), "losses of the batch's users", losses.memory);
   losses.users = users;
   losses.counted = users;
   return losses.memory.data();
 }
 
 void Device::add_losses(StepState& step) {
-  if (step.nll.users == 0 && step.kl.users == 0 && step.weighted_kl.users == 0) return;
+  if (step.nll.users.size() == 0 && step.kl.users.size() == 0 && step.weighted_kl.users.size() == 0) return;
   launch(stream_, 1, take_losses(step));
 }
 

@@ -12,13 +12,16 @@ namespace vaecf::cuda {
 /// Parameters and losses of a step in device memory.
 struct DeviceStepState : device::StepValues {
   LossScale scale{1.0F, 0};
+
+  /// Returns the scale of the loss of user `user` of the batch: 0 if that user only pads the batch.
+  VAECF_HD float scale_of(std::int64_t user) const { return user < params.users ? scale.scale : 0.0F; }
 };
 
 /// A loss term of each user of a batch, to be added to the step's losses.
 struct UserLosses {
   DeviceArray<double> memory;
-  std::int64_t users = 0;    ///< 0: none, or added already
-  std::int64_t counted = 0;  ///< users that the step's number of users includes: the own ones
+  Range users;    ///< of the batch; empty: none, or added already
+  Range counted;  ///< users that the step's number of users includes: the own ones
 };
 
 class StepState final : public device::StepState {

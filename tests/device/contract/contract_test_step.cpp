@@ -162,11 +162,11 @@ struct SmallModel {
     b.set_loss_scale({1.0F, 0}, *state);
   }
 
-  void begin(std::uint32_t step, std::int64_t t) {
+  void begin(std::uint32_t step, std::int64_t t, std::int64_t users = max_users) {
     UpdateRule rule{
         OptimizerKind::adam, 1e-2F / static_cast<float>(1 + step), 0.9F, 0.99F, 1e-8F, 1.0F / 20, 0.01F};
     rule.clip_norm = 0.1F * static_cast<float>(1 + step % 3);
-    device.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
+    device.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule, users}, *state);
   }
   void upload_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin_rows) {
     device.upload_batch_schedule(*held, rows, begin_rows, *schedule);
@@ -297,6 +297,50 @@ TEST_P(Step, GraphUsesNewParametersAndANewOrder) {
     for (const float w : flat(plain.parameters.master())) ASSERT_TRUE(std::isfinite(w));
     if (recordings[31]) {
       EXPECT_GE(replays, 8);
+    }
+  }
+}
+
+// Batches of 33 and of 34 users are padded to 35, so that one graph runs both.
+TEST_P(Step, UsersThatPadABatchAddNothing) {
+  if (device().facts().kind == device::DeviceKind::cpu) GTEST_SKIP() << "batches are padded on GPUs only";
+  const bool exact = GetParam().name.starts_with("cuda_emulated");
+  const auto expect_equal = [&](const std::vector<float>& found, const std::vector<float>& expected) {
+    if (exact)
+      EXPECT_EQ(found, expected);
+    else
+      expect_near(found, Matrix(1, std::ssize(expected), expected), "as without padding");
+  };
+  for (const bool weighted : {false, true}) {
+    SCOPED_TRACE(weighted ? "with values" : "without values");
+    SmallModel plain(device(), weighted);
+    SmallModel padded(device(), weighted);
+    const std::vector<std::int64_t> users = shuffled(SmallModel::all_users, 7);
+    std::vector<std::int64_t> rows(users.begin(), users.begin() + 33);
+    rows.insert(rows.end(), 2, -1);
+    rows.insert(rows.end(), users.begin() + 33, users.begin() + 67);
+    rows.push_back(-1);
+    padded.upload_order(rows, std::vector<std::int64_t>{0, 35, 70});
+    padded.start_order();
+    std::unique_ptr<device::Graph> graph;
+    for (std::uint32_t step = 0; step < 6; ++step) {
+      SCOPED_TRACE(step);
+      const std::int64_t t = step % 2;
+      const std::int64_t present = 33 + t;
+      plain.begin(step, 0);
+      plain.run(
+          std::span(users).subspan(static_cast<std::size_t>(33 * t), static_cast<std::size_t>(present)));
+      padded.begin(step, t, present);
+      if (!graph || !device().replay(*graph)) graph = device().capture([&] { padded.run(35); });
+      expect_equal(flat(padded.gradients), flat(plain.gradients));
+      expect_equal(flat(padded.parameters.master()), flat(plain.parameters.master()));
+      const LossSums expected = device().sums(*plain.state).losses;
+      const LossSums found = device().sums(*padded.state).losses;
+      const double tolerance = exact ? 0.0 : 1e-3;
+      EXPECT_NEAR(found.nll, expected.nll, tolerance * expected.nll);
+      EXPECT_NEAR(found.kl, expected.kl, tolerance * expected.kl);
+      EXPECT_NEAR(found.weighted_kl, expected.weighted_kl, tolerance * expected.weighted_kl);
+      EXPECT_EQ(found.users, expected.users);
     }
   }
 }

@@ -212,10 +212,11 @@ TEST_P(CudaEmulatedRows, RowsOutOfRangeThrow) {
     device_.gather_scheduled_batch(*held, *schedule_, *step_, users, *batch_);
   };
   EXPECT_THROW(set_order(*held, {0, 20}, {0, 2}), std::out_of_range);
-  EXPECT_THROW(set_order(*held, {0, -1}, {0, 2}), std::out_of_range);
+  EXPECT_THROW(set_order(*held, {0, -2}, {0, 2}), std::out_of_range);
   EXPECT_THROW(set_order(*held, {0, 1}, {0, 3}), std::out_of_range);
   EXPECT_THROW(set_order(*held, {0, 1}, {2, 0}), std::out_of_range);
   EXPECT_THROW(device_.gather_batch(*held, Numbers{20}, false, *batch_), std::out_of_range);
+  EXPECT_THROW(device_.gather_batch(*held, Numbers{-1}, false, *batch_), std::out_of_range);
   set_order(*held, {0, 1}, {0, 2});
   EXPECT_THROW(gather(-1, 2), std::logic_error);
   EXPECT_THROW(gather(1, 2), std::logic_error);

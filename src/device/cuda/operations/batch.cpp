@@ -13,7 +13,8 @@ namespace {
 constexpr const char* schedule_name = "the order of batches";
 constexpr std::int64_t nothing[] = {0};
 
-/// Selects the rows of a source that form the batch, user u is row(u), and has their place in it.
+/// Selects the rows of a source that form the batch, user u is row(u), and has their place in it. Row -1 has
+/// no entries and pads the batch.
 struct RowSelection {
   const std::int64_t* rows = nullptr;
   const std::int64_t* entries = nullptr;  // offsets of each batch, one more than its users, batch after batch
@@ -32,12 +33,15 @@ struct RowSelection {
 /// Returns the offsets of each batch of `rows`: [begin[t], begin[t + 1]) of batch t.
 std::vector<std::int64_t> offsets_of(const UserRows& source, std::span<const std::int64_t> rows,
                                      std::span<const std::int64_t> begin) {
+  const auto entries = [&](std::int64_t row) {
+    return row < 0 ? 0 : source.host_offsets[row + 1] - source.host_offsets[row];
+  };
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(begin.front()));  // of no batch
   offsets.reserve(rows.size() + begin.size());
   for (std::size_t t = 0; t + 1 < begin.size(); ++t) {
     offsets.push_back(0);
     for (std::int64_t k = begin[t]; k < begin[t + 1]; ++k)
-      offsets.push_back(offsets.back() + source.host_offsets[rows[k] + 1] - source.host_offsets[rows[k]]);
+      offsets.push_back(offsets.back() + entries(rows[k]));
   }
   return offsets;
 }
@@ -67,12 +71,12 @@ struct GatherRows {
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     if (user >= users) return end_batch(thread_group, user - users);
     const std::int64_t row = selection.row(user);
-    const std::int64_t from = source_offsets[row];
+    const std::int64_t from = row < 0 ? 0 : source_offsets[row];
     const std::int64_t to = selection.offset(user);
     thread_group.each(1, [&](std::int64_t) {
       offsets[user] = to;
       user_numbers[user] = static_cast<std::uint32_t>(first_user + row);
-      totals[user] = source_totals[row];
+      totals[user] = row < 0 ? RowTotals() : source_totals[row];
     });
     thread_group.each(selection.offset(user + 1) - to, [&](std::int64_t k) {
       const std::int32_t item = ids[from + k];
@@ -111,7 +115,8 @@ struct GatherValues {
 
   template <class ThreadGroup>
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
-    const std::int64_t from = source_offsets[selection.row(user)];
+    const std::int64_t row = selection.row(user);
+    const std::int64_t from = row < 0 ? 0 : source_offsets[row];
     const std::int64_t to = offsets[user];
     thread_group.each(offsets[user + 1] - to, [&](std::int64_t k) {
       values[to + k] = source_values[from + k];
@@ -204,7 +209,7 @@ void transpose(Stream& stream, Primitives& primitives, Batch& batch) {
 void Device::upload_batch_schedule(const device::UserRows& source, std::span<const std::int64_t> rows,
                                    std::span<const std::int64_t> begin, device::BatchSchedule& schedule) {
   if (begin.empty()) begin = nothing;
-  const auto outside = [&](std::int64_t row) { return row < 0 || row >= source.rows(); };
+  const auto outside = [&](std::int64_t row) { return row < -1 || row >= source.rows(); };
   if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
     throw std::out_of_range("upload_batch_schedule: a row index is out of range");

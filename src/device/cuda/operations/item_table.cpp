@@ -172,7 +172,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, 
                     .stride = stride,
                     .gradient = d_hidden.values(),
                     .weighted = weighted,
-                    .losses = user_losses(users, step.nll, step)});
+                    .losses = user_losses(batch.own(), step.nll, step)});
   const MatmulSpec outer{.m = hidden.columns(), .n = stride, .k = users, .a_transposed = true, .lda = stride};
   matmuls_.run(stream_, outer, weighted, hidden.values(), d_gram.values());
   exchange.add_over_item_slices(d_gram.values(), gram_size);

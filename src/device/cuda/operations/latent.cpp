@@ -34,7 +34,8 @@ struct Written {
 /// The noise of z, the same in forward and backward pass.
 struct LatentNoise {
   const DeviceStepState* state;
-  const std::uint32_t* user_numbers;
+  const std::uint32_t* user_numbers;  // (users)
+  std::int64_t first_user;            // of these in the batch
 
   /// Returns one Philox block: the noise of latent dimensions 4 `four` to 4 `four` + 3.
   VAECF_HD Vec4 operator()(std::int64_t user, std::int64_t four) const {
@@ -43,10 +44,12 @@ struct LatentNoise {
                              static_cast<std::uint32_t>(four), noise.at);
     return noise;
   }
+
+  VAECF_HD float loss_scale(std::int64_t user) const { return state->scale_of(first_user + user); }
 };
 
 LatentNoise noise_of(const StepState& step, const Batch& batch) {
-  return {step.device_state.data(), batch.user_numbers.data() + batch.own().begin};
+  return {step.device_state.data(), batch.user_numbers.data() + batch.own().begin, batch.own().begin};
 }
 
 /// Samples four latent dimensions of one user. Rows of statistics are [mu | logvar]; logvar may be unaligned,
@@ -139,10 +142,10 @@ struct LatentBackward {
     const double sum = thread_group.sum(
         latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
     thread_group.each(1, [&](std::int64_t) { kl[user] = sum; });
-    // Incoming gradients include the loss scale, so the added terms must, too.
-    const float beta = noise.state->params.beta * noise.state->scale.scale;
     thread_group.each((latents + 3) / 4, [&](std::int64_t four) {
       const Vec4 eps = noise(user, four);
+      // Incoming gradients include the loss scale, so the added terms must, too.
+      const float beta = noise.state->params.beta * noise.loss_scale(user);
       for (int j = 0; j < 4; ++j) {
         const std::int64_t k = 4 * four + j;
         if (k >= latents) break;
@@ -178,7 +181,7 @@ struct LatentBackwardByFours {
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* d_row = of.d_z + user * of.z_stride;
-    const float beta = of.noise.state->params.beta * of.noise.state->scale.scale;
+    const float beta = of.noise.state->params.beta * of.noise.loss_scale(user);
     const double sum = thread_group.sum(of.latents / 4, [&](std::int64_t four) {
       const Vec4 mu = load_vec4(row + 4 * four);
       const Vec4 logvar = load_vec4(row + of.latents + 4 * four);
@@ -216,7 +219,7 @@ struct CompositeLatentBackward {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* old = old_statistics + user * of.statistics_stride;
     const float of_items = gamma * totals[user].sum;
-    const float weight = (of.noise.state->params.beta + of_items) * of.noise.state->scale.scale;
+    const float weight = (of.noise.state->params.beta + of_items) * of.noise.loss_scale(user);
     const double sum = thread_group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
       const Vec4 eps = of.noise(user, four);
       double kl = 0.0;
@@ -295,8 +298,9 @@ void Device::latent_backward(const device::Batch& batch_base, const Matrix& stat
   auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("backward: latent");
   const std::int64_t users = statistics.rows();
-  double* kl = user_losses(users, step.kl, step);
-  const auto body = latent_backward_body(own<Batch>(batch_base), statistics, step, d_z, kl, d_statistics);
+  const auto& batch = own<Batch>(batch_base);
+  double* kl = user_losses(batch.own(), step.kl, step);
+  const auto body = latent_backward_body(batch, statistics, step, d_z, kl, d_statistics);
   if (body.latents % 4 == 0) {
     launch(stream_, users, LatentBackwardByFours{body});
   } else {
@@ -312,8 +316,8 @@ void Device::composite_latent_backward(const device::Batch& batch_base, const Ma
   auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("backward: latent, composite prior");
   const std::int64_t users = statistics.rows();
-  double* kl = user_losses(users, step.kl, step);
-  double* weighted_kl = user_losses(users, step.weighted_kl, step);
+  double* kl = user_losses(batch.own(), step.kl, step);
+  double* weighted_kl = user_losses(batch.own(), step.weighted_kl, step);
   launch(stream_, users,
          CompositeLatentBackward{.of = latent_backward_body(batch, statistics, step, d_z, kl, d_statistics),
                                  .totals = batch.totals.data() + batch.own().begin,

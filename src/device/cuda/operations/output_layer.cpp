@@ -70,8 +70,8 @@ class OutputLayer {
   /// twice what an H100 needs to be bound by arithmetic. If ranks share the items, the gradients of the
   /// hidden units come first: their sum over the blocks overlaps with the weights' product.
   void run(Loss loss) {
-    nll_ = device_.user_losses(batch_.users(), step_.nll, step_);
-    step_.nll.counted = batch_.own().size();
+    nll_ = device_.user_losses({0, batch_.users()}, step_.nll, step_);
+    step_.nll.counted = batch_.own();
     reserve();
     for (std::int64_t first = 0; first < batch_.users(); first += block_users_) {
       const Range block{first, std::min(first + block_users_, batch_.users())};

@@ -339,7 +339,7 @@ struct SquaredErrorOfUser {
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     if (block >= ones.users) return ones(thread_group, block);
     const RowPart<T> row = rows.part(block, 0, rows.items);
-    const float scale = rows.state->scale.scale * static_cast<float>(item_weight);
+    const float scale = rows.state->scale_of(row.user) * static_cast<float>(item_weight);
     // (o - 1)^2 at the user's seen items is o^2 + (1 - 2 o); the logits are saved before they are
     // overwritten.
     const double own = thread_group.sum(row.count, [&](std::int64_t k) {
