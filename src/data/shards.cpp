@@ -98,7 +98,8 @@ EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads, bool 
   drawn.rows.assign(drawn.begin.back(), -1);
   const auto take = [&](std::int64_t t) {
     const std::int64_t before = local_before(t * batch_size_);
-    for (std::int64_t i = before; i < before + local_rows(t); ++i) {
+    const std::int64_t end = before + local_rows(t);
+    for (std::int64_t i = before; i < end; ++i) {
       const std::int64_t first = first_rows_[i % owned_.size()];
       drawn.rows[drawn.begin[t] + i - before] = first + permutation[first + i / owned_.size()];
     }
