@@ -104,6 +104,20 @@ TEST_F(MalformedInput, RejectsInvalidSources) {
          "no column 'a', which data.source names; the table has 2 columns (no header)");
 }
 
+TEST_F(MalformedInput, HeaderWithAnotherSeparatorIsNamed) {
+  source_ = {};
+  const auto refusal = [&](const std::string& text) {
+    return message_of<InputError>([&] { read_text(text); });
+  };
+  expect_in(refusal("client;product\n1;2\n"),
+            {"has a usual name", "; if ';' separates the columns, set data.source.separator"});
+  EXPECT_EQ(refusal("client,product\n1,2\n").find("separates"), std::string::npos);
+  source_.user_column = "client";
+  source_.item_column = "product";
+  expect_in(refusal("client|product\n1|2\n"),
+            {"there is no column 'client'", "; if '|' separates the columns, set data.source.separator"});
+}
+
 TEST_F(MalformedInput, MinRatingIsInclusiveOnHalfStars) {
   const std::string text = "1::1::3.5\n1::2::4.0\n1::3::4\n1::4::4.5\n1::5::0.5\n1::6::5\n";
   EXPECT_EQ(read_dat(text, 4.0).pairs, (Texts{"-1/1", "1/2", "1/3", "1/4", "-1/5", "1/6"}));

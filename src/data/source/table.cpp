@@ -10,6 +10,14 @@ namespace vaecf::data {
 namespace {
 constexpr std::size_t max_columns = 10000;
 
+// Returns what to do if the header is one column that contains a usual separator.
+std::string other_separator(const std::vector<std::string>& names, std::string_view keys) {
+  const std::size_t at = names.size() == 1 ? names[0].find_first_of(";\t|,") : std::string::npos;
+  return at == std::string::npos ? std::string()
+                                 : format("; if '{}' separates the columns, set {}.separator",
+                                          excerpt(names[0].substr(at, 1)), keys);
+}
+
 // Finds out whether a record ends within a quoted field. Its lines are added one by one; each byte is read
 // once.
 class QuoteScanner {
@@ -288,9 +296,10 @@ std::size_t Table::column(const std::string& wanted, std::string_view asked_by) 
   if (by_name) {
     if (named == names.end()) {
       throw InputError(format(
-          "{}:1: there is no column '{}', which {}; the table has {} columns ({}); check that this is the right file, and check column names, separator and header in {}",
+          "{}:1: there is no column '{}', which {}; the table has {} columns ({}); check that this is the right file, and check column names, separator and header in {}{}",
           lines_->name(), excerpt(wanted), asked_by, count_,
-          names.empty() ? "no header" : excerpt(join(names)), layout_.keys));
+          names.empty() ? "no header" : excerpt(join(names)), layout_.keys,
+          other_separator(names, layout_.keys)));
     }
     if (std::count(named, names.end(), wanted) > 1) {
       throw InputError(format("{}:1: several columns are called '{}', which {}; use a column index, from 0",
@@ -311,7 +320,7 @@ std::size_t Table::column_of(std::string_view kind, std::string_view key) {
   throw InputError(format(
       "{}:1: {}", lines_->name(),
       layout_.header
-          ? no_usual_name(kind, key, names)
+          ? no_usual_name(kind, key, names) + other_separator(layout_.names, layout_.keys)
           : format(
                 "without a header, columns have no names; set {} to the index of the column of {}s, from 0",
                 key, kind)));
