@@ -1,6 +1,7 @@
 #include "app/command_line.hpp"
 
 #include <vaecf/base/version.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/config/schema.hpp>
 #include <vaecf/models/model.hpp>
@@ -192,7 +193,8 @@ void add_served(CLI::App& app, CommandLine& line, std::string& checkpoint) {
 }
 
 std::string checkpoint_path(const std::string& requested, const config::Config& config) {
-  const std::string path = requested.empty() ? config.options.best_checkpoint() : requested;
+  const std::string path =
+      requested.empty() ? checkpoint::RunFolder{config.options.run_folder()}.best() : requested;
   std::error_code unknown;
   if (std::filesystem::exists(path, unknown)) return path;
   throw InputError(format("checkpoint {} does not exist; train first, or set --checkpoint", path));

@@ -140,11 +140,12 @@ void check_output(const std::string& path, const std::string& option, const Star
                            {options.data.file, line.config, arguments.resume, arguments.start_from});
   const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
   const fs::path wanted = place(path);
-  bool kept = wanted.parent_path() == place(options.checkpoint_folder());
-  for (const char* const name : {"config.yaml", "metrics.jsonl", io::DirectoryLock::file_name})
-    kept = kept || wanted == place(options.run_folder() + "/" + name);
-  kept =
-      kept || (option != "--timeline" && !arguments.timeline.empty() && wanted == place(arguments.timeline));
+  const checkpoint::RunFolder folder{options.run_folder()};
+  bool kept = wanted.parent_path() == place(folder.checkpoints()) ||
+              (option != "--timeline" && !arguments.timeline.empty() && wanted == place(arguments.timeline));
+  for (const std::string& file :
+       {folder.configuration_file(), folder.log(), folder.path + "/" + io::DirectoryLock::file_name})
+    kept = kept || wanted == place(file);
   if (!kept) return;
   throw InputError(
       format("{}: {} belongs to the run and would be overwritten; choose another file", option, path));
@@ -154,14 +155,15 @@ void check_output(const std::string& path, const std::string& option, const Star
 /// 5 seconds for a previous run that is about to end. Throws InputError if a folder stays locked.
 void lock_run_folders(Start& start) {
   for (PlannedRun& planned : start.runs) {
-    const std::string folder = planned.config.options.run_folder();
-    checkpoint::prepare_folder(folder);
-    planned.folder = io::DirectoryLock(folder, std::chrono::seconds(5));
+    const checkpoint::RunFolder folder{planned.config.options.run_folder()};
+    checkpoint::prepare_folder(folder.path);
+    planned.folder = io::DirectoryLock(folder.path, std::chrono::seconds(5));
     // Only now, because a run that holds the lock may be moving its previous checkpoints.
-    checkpoint::prepare_folder(planned.config.options.checkpoint_folder());
+    checkpoint::prepare_folder(folder.checkpoints());
     if (planned.folder.held()) continue;
     start.session->console.log.warn(
-        "{}: this file system does not support locks; make sure that no other run uses this folder", folder);
+        "{}: this file system does not support locks; make sure that no other run uses this folder",
+        folder.path);
   }
 }
 
@@ -174,15 +176,12 @@ run::Run make_run(const Start& start, const PlannedRun& planned, const Context& 
 void choose_checkpoint(const RunArguments& arguments, const config::Config& config, run::Run& run) {
   if (!arguments.start_from.empty()) {
     run.start_from = arguments.start_from;
-    checkpoint::validate_start(run, run.options, run.dataset, run.start_from);
+    checkpoint::validate_start(run, run.options.model, run.dataset, run.start_from);
   }
   if (arguments.resume == "never") return;
-  const auto point = checkpoint::find_resume_point(run, run.options, run.dataset, arguments.resume);
-  if (!point) {
-    run.log.info("{} contains no valid checkpoint; starting from scratch",
-                 config.options.checkpoint_folder());
-    return;
-  }
+  const auto point = checkpoint::find_resume_point(run, run.folder(), run.dataset, arguments.resume);
+  if (!point)
+    return run.log.info("{} contains no valid checkpoint; starting from scratch", run.folder().checkpoints());
   config::require_resumable(config, point->path, point->configuration, run.log);
   run.resume_from = point->path;
 }
@@ -225,7 +224,7 @@ void open_rank(Start& start, const config::Config& config) {
   session.device = device::make_device(backend_options_for_rank(config, session.hosts()));
   if (!arguments.test || arguments.train || !root) return;
   for (const PlannedRun& planned : start.runs) {
-    const std::string tested = planned.config.options.best_checkpoint();
+    const std::string tested = checkpoint::RunFolder{planned.config.options.run_folder()}.best();
     if (std::filesystem::is_regular_file(tested)) continue;
     throw InputError(format(
         "--test: {} does not exist; train first (--train), or set name and run.directory to those of the trained run",
@@ -254,7 +253,7 @@ void set_up(Start& start, const config::Config& config) {
     const PlannedRun& planned = start.runs[start.current];
     if (arguments.plan) return;  // which writes nothing
     checkpoint::log_failure(
-        planned.config.options.run_folder(),
+        {planned.config.options.run_folder()},
         {planned.state.id, code, message, ranks.rank(), ranks.host(), ranks.activity().report()});
   });
   session.together([&] { check_same_on_all_ranks(ranks, arguments, config); });
@@ -314,7 +313,7 @@ ExitCode work_on(const PlannedRun& planned, Start& start, const Context& context
     phase = "testing";
     const Timeline::Span span(timeline, Track::run, "test");
     run.communicator.activity().enter(Phase::test);
-    const auto result = run::test(run, run.options.best_checkpoint(), planned.per_user);
+    const auto result = run::test(run, run.folder().best(), planned.per_user);
     if (prints) print(run::to_table(result));
     tests.push_back({run.options.train.seed, result.model.users, result.model.metrics});
   }

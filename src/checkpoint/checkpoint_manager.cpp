@@ -33,11 +33,10 @@ std::vector<std::string> resumable_checkpoints(const std::string& folder, std::i
 
 }  // namespace
 
-CheckpointManager::CheckpointManager(const Context& context, const config::TrainingConfig& options,
-                                     std::int64_t steps_per_epoch, RunLog& events)
-    : context_(context), options_(options), events_(events) {
-  if (context.communicator.rank() == 0)
-    kept_ = resumable_checkpoints(options.checkpoint_folder(), steps_per_epoch);
+CheckpointManager::CheckpointManager(const Context& context, RunFolder folder, std::int64_t steps_per_epoch,
+                                     RunLog& events)
+    : context_(context), folder_(std::move(folder)), events_(events) {
+  if (context.communicator.rank() == 0) kept_ = resumable_checkpoints(folder_.checkpoints(), steps_per_epoch);
 }
 
 CheckpointManager::~CheckpointManager() {
@@ -48,7 +47,7 @@ Snapshot CheckpointManager::free_snapshot(training::Trainer& trainer) {
   constexpr int max_snapshots = 3;  // being written: the best and the last; in memory: a new best
   for (;;) {
     poll();
-    if (free_.empty() && snapshots_ < (automatic() ? max_snapshots : 1)) {
+    if (free_.empty() && snapshots_ < (folder_.automatic ? max_snapshots : 1)) {
       try {
         auto values = trainer.make_state_copy(snapshots_ > 0);
         if (values) {
@@ -83,10 +82,10 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
     activity.enter(before);
     return;
   }
-  const bool waits = role.resumable || !automatic();
+  const bool waits = role.resumable || !folder_.automatic;
   Write write{Snapshot(), role};
   comm::run_on_root(context_.communicator, [&] {
-    superseded_ = automatic() && role.resumable;
+    superseded_ = folder_.automatic && role.resumable;
     if (waits) wait();
     require_finite();
     if (role.best && best_) {
@@ -97,7 +96,7 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
     require_finite();
   });
   const auto begin = Clock::now();
-  write.snapshot.take(context_, options_, state, trainer);
+  write.snapshot.take(context_, state, trainer);
   write.copy_seconds = seconds_since(begin);
   spent_seconds_ += write.copy_seconds;
   if (role.resumable) last_step_ = state.updates_done;
@@ -116,7 +115,7 @@ void CheckpointManager::save_item_slices(const TrainingState& state, CheckpointR
                 gathered.read_rows(tensors, tensor, rows, to);
               }),
               role};
-  write.snapshot.take(context_, options_, state, trainer);
+  write.snapshot.take(context_, state, trainer);
   if (role.resumable) last_step_ = state.updates_done;
   if (context_.model_parallel_group() > 0) return;
   if (context_.communicator.rank() > 0) return gathered.serve();
@@ -134,8 +133,7 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
   for (Write& write : writes) {
     const auto begin = Clock::now();
     const Timeline::Span span(timeline, Track::writer, "writing a checkpoint", "step", write.snapshot.step());
-    write.file = write.role.resumable ? options_.checkpoint_folder() + "/" + write.snapshot.name()
-                                      : options_.best_checkpoint();
+    write.file = write.role.resumable ? folder_.checkpoints() + "/" + write.snapshot.name() : folder_.best();
     // A checkpoint to resume from must not name a best epoch that is not on disk.
     write.error = error;
     write.skipped = superseded_ && !write.role.best;
@@ -150,7 +148,7 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
     }
     if (write.error.empty() && write.role.resumable && write.role.best) {
       try {
-        io::link_or_copy(write.file, options_.best_checkpoint());
+        io::link_or_copy(write.file, folder_.best());
       } catch (const std::exception& problem) {
         write.best_error = problem.what();
       }
@@ -196,7 +194,7 @@ void CheckpointManager::require_finite() const {
 void CheckpointManager::on_write_finished(Write done) {
   const std::string& error = done.error.empty() ? done.best_error : done.error;
   const bool retry =
-      context_.item_slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
+      context_.item_slices() == 1 && folder_.automatic && !done.role.resumable && !error.empty() && !best_;
   spent_seconds_ += done.seconds;
   if (done.diverged) diverged_ = done.error;
   if (!done.skipped && !done.diverged) {
@@ -232,7 +230,7 @@ void CheckpointManager::on_write_finished(Write done) {
 }
 
 void CheckpointManager::prune() {
-  while (static_cast<std::int64_t>(kept_.size()) > options_.run.keep) {
+  while (static_cast<std::int64_t>(kept_.size()) > folder_.keep) {
     std::error_code ignored;  // a file that cannot be removed is harmless
     std::filesystem::remove(kept_.front(), ignored);
     kept_.erase(kept_.begin());
@@ -254,7 +252,7 @@ std::string CheckpointManager::write_rest(bool stopped) {
 }
 
 void CheckpointManager::finish(bool stopped, const std::function<void(CheckpointRole missing)>& save_again) {
-  LastWrite last(context_, options_.run.retry_seconds);
+  LastWrite last(context_, folder_.retry_seconds);
   std::string error;           // on rank 0
   std::array<bool, 3> next{};  // whether to attempt again, and what to save for that
   do {

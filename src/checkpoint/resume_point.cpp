@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/resume_point.hpp>
-#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
@@ -77,15 +76,14 @@ std::int64_t epoch_of(const std::string& path) {
 
 /// Returns whether best.h5 contains the best epoch of `state`, after restoring it from another checkpoint of
 /// that epoch if possible. For rank 0 only.
-bool best_exists(const config::TrainingConfig& options, const std::string& resume_from,
-                 const TrainingState& state) {
-  if (epoch_of(options.best_checkpoint()) == state.best_epoch) return true;
+bool best_exists(const RunFolder& folder, const TrainingState& state) {
+  if (epoch_of(folder.best()) == state.best_epoch) return true;
   // The previous run may have ended after it wrote the checkpoint, but before it created best.h5.
   const std::string by_epoch =
-      options.checkpoint_folder() + "/" + io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
-  for (const std::string& file : {resume_from, by_epoch}) {
+      folder.checkpoints() + "/" + io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
+  for (const std::string& file : {folder.resume_from, by_epoch}) {
     if (epoch_of(file) != state.best_epoch) continue;
-    io::link_or_copy(file, options.best_checkpoint());
+    io::link_or_copy(file, folder.best());
     return true;
   }
   return false;
@@ -93,13 +91,13 @@ bool best_exists(const config::TrainingConfig& options, const std::string& resum
 
 }  // namespace
 
-std::optional<ResumePoint> find_resume_point(const Context& context, const config::TrainingConfig& options,
+std::optional<ResumePoint> find_resume_point(const Context& context, const RunFolder& folder,
                                              const io::DatasetFile& dataset, const std::string& requested) {
   comm::Communicator& communicator = context.communicator;
   std::optional<ResumeCandidate> point;
   comm::run_on_root(communicator, [&] {
     if (requested == "auto") {
-      point = newest_valid_checkpoint(options.checkpoint_folder(), context.log);
+      point = newest_valid_checkpoint(folder.checkpoints(), context.log);
     } else {
       point = {requested, read_training_state(requested, io::CheckpointFile(requested))};
     }
@@ -112,28 +110,25 @@ std::optional<ResumePoint> find_resume_point(const Context& context, const confi
   return ResumePoint{point->path, point->state.configuration};
 }
 
-bool resumes_in_place(const Context& context, const config::TrainingConfig& options,
-                      const std::string& resume_from) {
+bool resumes_in_place(const Context& context, const RunFolder& folder) {
   return comm::query_root(context.communicator,
-                          [&] { return depth_in(options.checkpoint_folder(), resume_from) == 1; });
+                          [&] { return depth_in(folder.checkpoints(), folder.resume_from) == 1; });
 }
 
-void reconcile_best_checkpoint(const Context& context, const config::TrainingConfig& options,
-                               const std::string& resume_from, const std::string& select,
+void reconcile_best_checkpoint(const Context& context, const RunFolder& folder, const std::string& select,
                                TrainingState& state) {
   if (state.best_epoch == 0) return;
   const bool there = comm::query_root(context.communicator, [&] {
     std::string other;
     if (state.select != select) {
       other = format("validation.select has changed from \"{}\" to \"{}\"", excerpt(state.select), select);
-    } else if (!best_exists(options, resume_from, state)) {
-      other = format("{} does not contain epoch {}, the best so far", options.best_checkpoint(),
-                     state.best_epoch);
+    } else if (!best_exists(folder, state)) {
+      other = format("{} does not contain epoch {}, the best so far", folder.best(), state.best_epoch);
     }
     if (other.empty()) return true;
     context.log.warn("{}; best-epoch tracking restarts here", other);
-    const std::string best = options.best_checkpoint();
-    if (std::filesystem::is_regular_file(best)) set_aside(options, best);
+    const std::string best = folder.best();
+    if (std::filesystem::is_regular_file(best)) set_aside(folder, best);
     return false;
   });
   if (!there) state.reset_best();

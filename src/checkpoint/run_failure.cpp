@@ -12,7 +12,7 @@
 #include "checkpoint/utc_now.hpp"
 
 namespace vaecf::checkpoint {
-void log_failure(const std::string& run_folder, const RunFailure& failure) {
+void log_failure(const RunFolder& folder, const RunFailure& failure) {
   io::Event event(io::EventKind::failed);
   if (!failure.id.empty()) event.set("id", failure.id);
   event.set("code", vaecf::to_string(failure.code))
@@ -24,7 +24,7 @@ void log_failure(const std::string& run_folder, const RunFailure& failure) {
       .set("time", utc_now());
   // A thread that is not waited for without end, because a file system may not respond.
   const auto written = std::make_shared<std::promise<void>>();
-  std::thread([written, event, path = run_folder + "/metrics.jsonl"] {
+  std::thread([written, event, path = folder.log()] {
     try {
       if (std::filesystem::exists(path)) io::EventLog(path).write(event);
     } catch (const std::exception&) {  // the message on the terminal has to suffice

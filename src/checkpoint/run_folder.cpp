@@ -11,15 +11,14 @@
 namespace vaecf::checkpoint {
 namespace {
 
-void set_aside_later_checkpoints(const config::TrainingConfig& options, std::int64_t epochs_done,
-                                 std::int64_t step) {
+void set_aside_later_checkpoints(const RunFolder& folder, std::int64_t epochs_done, std::int64_t step) {
   // Of best.h5, whose name does not contain it.
   const auto step_of = [](const io::CheckpointFile& file) { return file.attribute<std::int64_t>("step"); };
-  for (const io::CheckpointEntry& file : io::list_checkpoints(options.checkpoint_folder())) {
+  for (const io::CheckpointEntry& file : io::list_checkpoints(folder.checkpoints())) {
     const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
                        (file.kind == io::CheckpointKind::step && file.number > step) ||
                        (file.kind == io::CheckpointKind::best && read_or_zero(file.path, step_of) > step);
-    if (later) set_aside(options, file.path);
+    if (later) set_aside(folder, file.path);
   }
 }
 
@@ -36,9 +35,9 @@ std::int64_t read_or_zero(const std::string& path,
   }
 }
 
-void set_aside(const config::TrainingConfig& options, const std::string& path) {
+void set_aside(const RunFolder& run, const std::string& path) {
   namespace fs = std::filesystem;
-  const fs::path folder = options.checkpoint_folder() + "/aside";
+  const fs::path folder = run.checkpoints() + "/aside";
   const fs::path name = fs::path(path).filename();
   std::error_code error;
   fs::create_directories(folder, error);
@@ -68,18 +67,16 @@ void prepare_folder(const std::string& folder) {
   probe.write("\n");
 }
 
-void rewind_run_folder(const config::TrainingConfig& options, Log& log, std::int64_t epochs_done,
-                       std::int64_t step) {
+void rewind_run_folder(const RunFolder& folder, Log& log, std::int64_t epochs_done, std::int64_t step) {
   // Checkpoints are moved first: if the run is killed in between, the log still covers the newest checkpoint.
-  set_aside_later_checkpoints(options, epochs_done, step);
-  const io::FilterResult cut =
-      io::filter_event_log(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
-        using enum io::EventKind;
-        const auto kind = io::event_kind(event);
-        if (kind == end || kind == test) return false;  // the run is no longer finished
-        if (kind == epoch || kind == validation) return io::get_number(event, "epoch") <= epochs_done;
-        return io::get_number(event, kind == solve ? "solution" : "step") <= step;
-      });
+  set_aside_later_checkpoints(folder, epochs_done, step);
+  const io::FilterResult cut = io::filter_event_log(folder.log(), [&](const io::Json& event) {
+    using enum io::EventKind;
+    const auto kind = io::event_kind(event);
+    if (kind == end || kind == test) return false;  // the run is no longer finished
+    if (kind == epoch || kind == validation) return io::get_number(event, "epoch") <= epochs_done;
+    return io::get_number(event, kind == solve ? "solution" : "step") <= step;
+  });
   if (cut.dropped + cut.unreadable > 0) {
     log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones", cut.dropped,
               cut.unreadable);

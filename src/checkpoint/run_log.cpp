@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
@@ -12,23 +11,21 @@ namespace {
 
 /// Opens metrics.jsonl, and except to append writes config.yaml before; on ranks other than 0 nothing is
 /// opened.
-io::EventLog open_events(const Context& context, const config::TrainingConfig& options,
-                         const std::string& configuration, RunLog::Mode mode) {
+io::EventLog open_events(const Context& context, const RunFolder& folder, RunLog::Mode mode) {
   if (context.communicator.rank() != 0) return {};
-  prepare_folder(options.run_folder());
+  prepare_folder(folder.path);
   if (mode != RunLog::Mode::append) {
-    prepare_folder(options.checkpoint_folder());
-    io::remove_stale_temporaries(options.checkpoint_folder());
-    io::write_file_atomically(options.run_folder() + "/config.yaml", configuration);
+    prepare_folder(folder.checkpoints());
+    io::remove_stale_temporaries(folder.checkpoints());
+    io::write_file_atomically(folder.configuration_file(), folder.configuration);
   }
-  return io::EventLog(options.run_folder() + "/metrics.jsonl");
+  return io::EventLog(folder.log());
 }
 
 }  // namespace
 
-RunLog::RunLog(const Context& context, const config::TrainingConfig& options,
-               const std::string& configuration, Mode mode)
-    : log_(context.log), events_(open_events(context, options, configuration, mode)) {}
+RunLog::RunLog(const Context& context, const RunFolder& folder, Mode mode)
+    : log_(context.log), events_(open_events(context, folder, mode)) {}
 
 void RunLog::flush_pending() {
   for (; !pending_.empty(); pending_.pop_front()) events_.write(pending_.front());

@@ -27,14 +27,13 @@ bool all_finite(std::span<const float> values) {
 
 }  // namespace
 
-void Snapshot::take(const Context& context, const config::TrainingConfig& options, const TrainingState& state,
-                    training::Trainer& trainer) {
+void Snapshot::take(const Context& context, const TrainingState& state, training::Trainer& trainer) {
   specs_ = trainer.model().tensors();
   prior_tensors_ = trainer.facts().prior_tensors;
   updates_by_parameter_group_ = trainer.updates_by_parameter_group();
   comm::run_on_root(context.communicator, [&] {
     state_ = state;
-    options_ = &options;
+    options_ = &trainer.options();
   });
   item_slices_ = context.item_slices();
   if (item_slices_ == 1) trainer.copy_state(copy_.get());

@@ -67,19 +67,18 @@ std::vector<std::int64_t> match_items(const io::DatasetFile& dataset, const std:
 
 }  // namespace
 
-StartPoint::StartPoint(const Context& context, const config::TrainingConfig& options,
+StartPoint::StartPoint(const Context& context, const models::ModelOptions& options,
                        const io::DatasetFile& dataset, const std::string& path)
     : context_(context), dataset_(dataset), path_(path), checkpoint_(path, context) {
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
     const TrainingState& state = checkpoint_.state();
-    if (const auto type = file.attribute<std::string>("model_type");
-        type != vaecf::to_string(options.model.type)) {
+    if (const auto type = file.attribute<std::string>("model_type"); type != vaecf::to_string(options.type)) {
       throw InputError(format(
           "{}: the checkpoint contains a model of type {}, but model.type is {}; set model.type to {}, or train from scratch",
-          path, excerpt(type), vaecf::to_string(options.model.type), excerpt(type)));
+          path, excerpt(type), vaecf::to_string(options.type), excerpt(type)));
     }
-    require_same_features(path, state, options.model, dataset);
-    const auto specs = models::tensor_specs(options.model, models::input_dims(options.model, dataset));
+    require_same_features(path, state, options, dataset);
+    const auto specs = models::tensor_specs(options, models::input_dims(options, dataset));
     check_shapes(path, file, with_items(specs, state.items), "weights");
     sources_ = match_items(dataset, path, state, file);
   });
@@ -153,12 +152,12 @@ void StartPoint::load_weights(training::Trainer& trainer) {
   });
 }
 
-void validate_start(const Context& context, const config::TrainingConfig& options,
+void validate_start(const Context& context, const models::ModelOptions& options,
                     const io::DatasetFile& dataset, const std::string& path) {
-  if (models::is_solved(options.model.type)) {
+  if (models::is_solved(options.type)) {
     throw comm::on_all_ranks(InputError(format(
         "--start-from: a model of type {} is solved at once, so that nothing is to be started from; omit it",
-        vaecf::to_string(options.model.type))));
+        vaecf::to_string(options.type))));
   }
   StartPoint checkpoint(context, options, dataset, path);
 }

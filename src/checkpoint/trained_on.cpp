@@ -69,7 +69,7 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
       excerpt(hashing)));
 }
 
-void TrainingState::describe(const Context& context, const config::TrainingConfig& options,
+void TrainingState::describe(const Context& context, const models::ModelOptions& options,
                              const io::DatasetFile& data, const std::string& configuration_text,
                              const std::string& metric) {
   select = metric;
@@ -78,7 +78,7 @@ void TrainingState::describe(const Context& context, const config::TrainingConfi
   new_items = data.new_items();
   weights = weights_of(data);
   dataset_checksum = data.fingerprint();
-  features = models::input_dims(options.model, data).features;
+  features = models::input_dims(options, data).features;
   feature_hashing = feature_hashing_of(data);
   if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(context, data));
 }

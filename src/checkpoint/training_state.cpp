@@ -83,7 +83,7 @@ std::string hidden_text(const models::ModelOptions& model) {
 
 }  // namespace
 
-io::Attributes checkpoint_attributes(const config::TrainingConfig& options, const TrainingState& state) {
+io::Attributes checkpoint_attributes(const training::Options& options, const TrainingState& state) {
   io::Attributes attributes = {
       {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
       {"virtual_shards", std::int64_t{options.data.virtual_shards}},

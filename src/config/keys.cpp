@@ -1,5 +1,7 @@
 #include "config/keys.hpp"
 
+#include <vaecf/comm/distributed_options.hpp>
+
 #include <yaml-cpp/yaml.h>
 
 #include <cstdlib>
@@ -253,7 +255,7 @@ std::vector<Key> all_keys() {
       exclusive(or_word(
           KEY("train.annealing.epochs", options.train.annealing.epochs, positive(),
               "T in epochs: the same curve at any batch size; auto: 0.8 train.epochs / cap, with which beta reaches the cap after 0.8 of the epochs"),
-          "auto", config::AnnealingOptions::automatic,
+          "auto", training::AnnealingOptions::automatic,
           [](auto& config) -> auto& { return config.options.train.annealing.epochs; })),
       exclusive(KEY("train.annealing.users", options.train.annealing.users, positive(), "T in users seen")),
       KEY("train.weight_decay", options.train.weight_decay, at_least(0.0),

@@ -1,4 +1,6 @@
 // Keys that are set but have no effect.
+#include <vaecf/comm/distributed_options.hpp>
+
 #include <algorithm>
 #include <array>
 #include <span>

@@ -13,7 +13,7 @@ namespace vaecf::run {
 
 void append_event(const Run& run, const io::Event& event) {
   comm::run_on_root(run.communicator, [&] {
-    checkpoint::RunLog log(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::append);
+    checkpoint::RunLog log(run, run.folder(), checkpoint::RunLog::Mode::append);
     log.write(event);
     log.finish();
   });

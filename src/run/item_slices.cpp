@@ -58,8 +58,9 @@ int choose_item_slices(const config::TrainingConfig& options, models::Workload w
     if (!divisible || ranks == 1) return 1;
     const models::TrainedKind& kind = models::trained_kind_of(options.model.type);
     const device::DeviceFacts device = context.device.facts();
-    training::ItemSliceProblem problem = training::item_slice_problem(
-        options, kind.tensors(options.model, inputs), inputs.items, context.communicator, device);
+    training::ItemSliceProblem problem =
+        training::item_slice_problem(options.train.batch_size, kind.tensors(options.model, inputs),
+                                     inputs.items, context.communicator, device);
     if (device.kind != device::DeviceKind::cpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
     const auto needed = [&](int item_slices) {
       work.item_slices = item_slices;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/config/training_config.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/io/json.hpp>
 
 #include <vector>
@@ -8,6 +8,6 @@
 namespace vaecf::run {
 
 /// Returns the events in metrics.jsonl of the run folder; none if there is no such file.
-std::vector<io::Json> read_events(const config::TrainingConfig& options);
+std::vector<io::Json> read_events(const checkpoint::RunFolder& folder);
 
 }  // namespace vaecf::run

@@ -38,18 +38,18 @@ std::int64_t bytes_below(const fs::path& folder) {
 
 /// Describes the run in the run folder: "a run of NAME, 200 epochs, 34.1 MiB". Returns an empty string if
 /// the folder contains neither a checkpoint nor an event of a finished epoch or solution.
-std::string describe_previous_run(const config::TrainingConfig& options) {
+std::string describe_previous_run(const checkpoint::RunFolder& folder) {
   std::string model;
   std::int64_t epochs = 0;
   std::int64_t solutions = 0;
-  for (const io::Json& event : read_events(options)) {
+  for (const io::Json& event : read_events(folder)) {
     const auto kind = io::event_kind(event);
     if (kind == io::EventKind::start) model = io::get_string(event, "model", model);
     if (kind == io::EventKind::epoch)
       epochs = std::max(epochs, static_cast<std::int64_t>(io::get_number(event, "epoch")));
     if (kind == io::EventKind::solve) ++solutions;
   }
-  const auto checkpoints = io::list_checkpoints(options.checkpoint_folder());
+  const auto checkpoints = io::list_checkpoints(folder.checkpoints());
   if (checkpoints.empty() && epochs == 0 && solutions == 0) return "";
   for (const io::CheckpointEntry& entry : checkpoints) {
     if (!model.empty()) break;
@@ -66,7 +66,7 @@ std::string describe_previous_run(const config::TrainingConfig& options) {
   const std::int64_t count = solved ? solutions : epochs;
   return format("a run of {}, {} {}{}, {:.1f} MiB", model.empty() ? "an unknown model" : model, count,
                 solved ? "solution" : "epoch", count == 1 ? "" : "s",
-                static_cast<double>(bytes_below(options.run_folder())) / 1048576.0);
+                static_cast<double>(bytes_below(folder.path)) / 1048576.0);
 }
 
 /// Moves the contents of `folder`, except its lock file, to a new folder FOLDER.N, and returns its path. N is
@@ -121,12 +121,12 @@ void move_previous_run(Run& run) {
     if (models::is_solved(run.options.model.type)) {
       if (continues_solutions(run)) return;
       run.resume_from.clear();
-    } else if (checkpoint::resumes_in_place(run, run.options, run.resume_from)) {
+    } else if (checkpoint::resumes_in_place(run, run.folder())) {
       return;
     }
   }
   comm::run_on_root(ranks, [&] {
-    const std::string previous = describe_previous_run(run.options);
+    const std::string previous = describe_previous_run(run.folder());
     if (previous.empty()) return;
     const std::string folder = run.options.run_folder();
     if (moves_with(folder, run.options.data.file)) {

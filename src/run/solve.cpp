@@ -22,9 +22,9 @@ const models::SolvedKind& kind_of_run(const Run& run) {
   return *models::kind_of(run.options.model.type).solved();
 }
 
-bool is_complete(const config::TrainingConfig& options) {
+bool is_complete(const checkpoint::RunFolder& folder) {
   std::string reason;
-  for (const io::Json& event : read_events(options))
+  for (const io::Json& event : read_events(folder))
     if (io::event_kind(event) == io::EventKind::end) reason = io::get_string(event, "reason");
   return reason == "solved";
 }
@@ -32,9 +32,9 @@ bool is_complete(const config::TrainingConfig& options) {
 /// Returns the number of solutions that need not be computed again: those up to the best one, whose state is
 /// `best`, and those after it that the log contains and that are not better. If the log ends with a better
 /// one, its checkpoint was not written.
-std::int64_t kept_solutions(const config::TrainingConfig& options, checkpoint::TrainingState best) {
+std::int64_t kept_solutions(const checkpoint::RunFolder& folder, checkpoint::TrainingState best) {
   const std::int64_t in_checkpoint = best.epoch;
-  for (const io::Json& event : read_events(options)) {
+  for (const io::Json& event : read_events(folder)) {
     const double solution = io::get_number(event, "solution");
     if (io::event_kind(event) != io::EventKind::solve || solution <= in_checkpoint) continue;
     const std::optional<double> metric = best.select == "last" ? 0.0 : metric_in(event, best.select);
@@ -46,12 +46,12 @@ std::int64_t kept_solutions(const config::TrainingConfig& options, checkpoint::T
 }
 
 /// Returns the best solution up to each of the first `count` ones, as the log has them.
-std::vector<std::int64_t> best_of_log(const config::TrainingConfig& options, const std::string& select,
+std::vector<std::int64_t> best_of_log(const checkpoint::RunFolder& folder, const std::string& select,
                                       std::int64_t count) {
   checkpoint::TrainingState best;
   best.select = select;
   std::vector<std::int64_t> all(static_cast<std::size_t>(count), 0);
-  for (const io::Json& event : read_events(options)) {
+  for (const io::Json& event : read_events(folder)) {
     const auto solution = static_cast<std::int64_t>(io::get_number(event, "solution"));
     if (io::event_kind(event) != io::EventKind::solve || solution < 1 || solution > count) continue;
     best.epoch = solution;
@@ -72,7 +72,7 @@ class SolveRun {
   explicit SolveRun(const Run& run) : run_(run), search_(search_of(run)) {
     run.communicator.activity().enter(Phase::loading);
     if (validates(run)) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
-    state_.describe(run, run.options, run.dataset, run.configuration_text, selection_of(run));
+    state_.describe(run, run.options.model, run.dataset, run.configuration_text, selection_of(run));
     state_.gather_sums({}, run.communicator);
     start_or_resume();
   }
@@ -95,15 +95,15 @@ class SolveRun {
     const bool continues = !run_.resume_from.empty();
     if (continues) {
       const checkpoint::TrainingState before = checkpoint::CheckpointReader(run_.resume_from, run_).state();
-      complete_ = comm::query_root(run_.communicator, [&] { return is_complete(run_.options); });
+      complete_ = comm::query_root(run_.communicator, [&] { return is_complete(run_.folder()); });
       std::int64_t kept = before.epoch;
-      comm::run_on_root(run_.communicator, [&] { kept = kept_solutions(run_.options, before); });
+      comm::run_on_root(run_.communicator, [&] { kept = kept_solutions(run_.folder(), before); });
       run_.communicator.broadcast(std::span(&kept, 1), 0);
       state_.updates_done = state_.epoch = kept;
       state_.best_epoch = before.best_epoch;
       state_.best_metric = before.best_metric;
       std::vector<std::int64_t> best(static_cast<std::size_t>(kept));
-      comm::run_on_root(run_.communicator, [&] { best = best_of_log(run_.options, before.select, kept); });
+      comm::run_on_root(run_.communicator, [&] { best = best_of_log(run_.folder(), before.select, kept); });
       run_.communicator.broadcast(std::span(best), 0);
       for (const std::int64_t n : best) search_->note_best(n);
       run_.log.info("{} contains {}", run_.resume_from,
@@ -112,11 +112,11 @@ class SolveRun {
     }
     comm::run_on_root(run_.communicator, [&] {
       if (complete_) return;
-      if (continues) checkpoint::rewind_run_folder(run_.options, run_.log, state_.epoch, state_.updates_done);
-      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::train);
+      if (continues)
+        checkpoint::rewind_run_folder(run_.folder(), run_.log, state_.epoch, state_.updates_done);
+      events_.emplace(run_, run_.folder(), checkpoint::RunLog::Mode::train);
     });
-    if (!events_)
-      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::append);
+    if (!events_) events_.emplace(run_, run_.folder(), checkpoint::RunLog::Mode::append);
   }
 
   void search() {
@@ -205,8 +205,8 @@ class SolveRun {
       const models::StoredWeights weights = model_->stored();
       for (checkpoint::LastWrite last(run_, run_.options.run.retry_seconds);;) {
         try {
-          return io::write_checkpoint(run_.options.best_checkpoint(), attributes, weights.tensors,
-                                      weights.arrays, state_.dataset.get());
+          return io::write_checkpoint(run_.folder().best(), attributes, weights.tensors, weights.arrays,
+                                      state_.dataset.get());
         } catch (const RunError& error) {
           if (!last.wait_to_retry(error.what())) throw;
         }
@@ -248,7 +248,7 @@ void validate_solve(const Run& run) {
 }
 
 bool continues_solutions(const Run& run) {
-  if (!checkpoint::resumes_in_place(run, run.options, run.resume_from)) {
+  if (!checkpoint::resumes_in_place(run, run.folder())) {
     throw comm::on_all_ranks(InputError(
         format("{}: models of type {} are solved at once, so that only a run in its own folder can continue; "
                "use --resume auto",

@@ -33,7 +33,7 @@ class TrainingRun {
         coordinator_(run.options.run, run, min_sync_interval(run.options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
     run.communicator.activity().enter(Phase::loading);
-    state_.describe(run, run.options, run.dataset, run.configuration_text, selection_of(run));
+    state_.describe(run, run.options.model, run.dataset, run.configuration_text, selection_of(run));
     if (validates_) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
     trainer_.emplace(run, run.options, run.dataset, validates_ ? run.device.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
@@ -83,7 +83,7 @@ class TrainingRun {
   /// to the checkpoint or new.
   void start_or_resume() {
     const bool resumes = !run_.resume_from.empty();
-    const bool in_place = resumes && checkpoint::resumes_in_place(run_, run_.options, run_.resume_from);
+    const bool in_place = resumes && checkpoint::resumes_in_place(run_, run_.folder());
     if (resumes) {
       checkpoint::CheckpointReader checkpoint(run_.resume_from, run_);
       checkpoint.restore(*trainer_);
@@ -91,23 +91,22 @@ class TrainingRun {
       state_ = checkpoint.state();
       state_.dataset = summary;
     } else if (!run_.start_from.empty()) {
-      checkpoint::StartPoint(run_, run_.options, run_.dataset, run_.start_from).load_weights(*trainer_);
+      checkpoint::StartPoint(run_, run_.options.model, run_.dataset, run_.start_from).load_weights(*trainer_);
     }
     comm::run_on_root(run_.communicator, [&] {
-      if (in_place) checkpoint::rewind_run_folder(run_.options, run_.log, state_.epoch, state_.updates_done);
-      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::train);
+      if (in_place) checkpoint::rewind_run_folder(run_.folder(), run_.log, state_.epoch, state_.updates_done);
+      events_.emplace(run_, run_.folder(), checkpoint::RunLog::Mode::train);
     });
-    if (!events_)
-      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::append);
+    if (!events_) events_.emplace(run_, run_.folder(), checkpoint::RunLog::Mode::append);
     if (resumes) {
-      checkpoint::reconcile_best_checkpoint(run_, run_.options, run_.resume_from, selection_of(run_), state_);
-      state_.describe(run_, run_.options, run_.dataset, run_.configuration_text, selection_of(run_));
+      checkpoint::reconcile_best_checkpoint(run_, run_.folder(), selection_of(run_), state_);
+      state_.describe(run_, run_.options.model, run_.dataset, run_.configuration_text, selection_of(run_));
       if (!selects()) state_.reset_best();
       if (in_place) resumed_at_ = state_.updates_done;
       coordinator_.saved(state_.updates_done);
       enter_epoch();
     }
-    checkpoint_manager_.emplace(run_, run_.options, trainer_->steps_per_epoch(), *events_);
+    checkpoint_manager_.emplace(run_, run_.folder(), trainer_->steps_per_epoch(), *events_);
     if (timeline()) trainer_->enable_timing(true);
     timed_updates_ = trainer_->updates_done();
   }

@@ -81,7 +81,8 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
     if (kind->solved() != nullptr || kind->type() == options.model.type)
       kind->validate(options.model, dataset);
   const bool has_batches = !models::is_solved(options.model.type);
-  if (has_batches && options.train.last_batch == config::LastBatch::drop && options.train.batch_size > rows) {
+  if (has_batches && options.train.last_batch == training::LastBatch::drop &&
+      options.train.batch_size > rows) {
     throw InputError(format(
         "train.last_batch: drop leaves no batch, since train.batch_size {} exceeds the {} train users; "
         "keep the last batch or use smaller batches",

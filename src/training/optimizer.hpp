@@ -1,8 +1,8 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/config/training_config.hpp>
 #include <vaecf/device/device.hpp>
+#include <vaecf/training/options.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Optimizer {
   /// Allocates the moments of `elements` elements. `weight_decay` is lambda of the loss term lambda / 2
   /// * sum ||W||^2, as in PyTorch. Gradients with a larger L2 norm than `clip_norm` are scaled down to it; 0
   /// disables clipping. `device` must outlive this object.
-  Optimizer(const config::OptimizerOptions& options, double weight_decay, device::Device& device,
+  Optimizer(const OptimizerOptions& options, double weight_decay, device::Device& device,
             std::int64_t elements, double clip_norm = 0.0)
       : options_(options),
         weight_decay_(weight_decay),
@@ -75,7 +75,7 @@ class Optimizer {
   }
 
  private:
-  config::OptimizerOptions options_;
+  OptimizerOptions options_;
   double weight_decay_;
   double clip_norm_;
   device::Device& device_;

@@ -16,8 +16,7 @@ namespace {
 
 class AllReduce final : public Strategy {
  public:
-  AllReduce(const config::TrainingConfig& options, const comm::RankGrid& grid, TrainingData& data,
-            device::StepTimer& timer)
+  AllReduce(const Options& options, const comm::RankGrid& grid, TrainingData& data, device::StepTimer& timer)
       : options_(options),
         grid_(grid),
         data_(data),
@@ -100,12 +99,12 @@ class AllReduce final : public Strategy {
   TrainingFacts facts() const override {
     const bool on_gpu = device_.facts().kind == device::DeviceKind::cuda;
     return {.overlaps = static_cast<bool>(exchange_.ready()),
-            .update_bytes = update_bytes(options_, grid_, model_, exchange_, fused_tensors_, on_gpu),
+            .update_bytes = update_bytes(options_.model, grid_, model_, exchange_, fused_tensors_, on_gpu),
             .comm_volume = comm_volume(options_, grid_, device_.facts(), model_, exchange_)};
   }
 
  private:
-  const config::TrainingConfig& options_;
+  const Options& options_;
   const comm::RankGrid& grid_;
   TrainingData& data_;
   device::Device& device_;
@@ -121,7 +120,7 @@ class AllReduce final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_all_reduce(const config::TrainingConfig& options, const comm::RankGrid& grid,
+std::unique_ptr<Strategy> make_all_reduce(const Options& options, const comm::RankGrid& grid,
                                           TrainingData& data, device::StepTimer& timer) {
   return std::make_unique<AllReduce>(options, grid, data, timer);
 }

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <vaecf/comm/rank_grid.hpp>
-#include <vaecf/config/training_config.hpp>
 #include <vaecf/device/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
+#include <vaecf/training/options.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <cstdint>
@@ -51,13 +51,12 @@ class Strategy {
 };
 
 /// Makes the strategy distributed.strategy: allreduce. All references must outlive it.
-std::unique_ptr<Strategy> make_all_reduce(const config::TrainingConfig& options, const comm::RankGrid& grid,
+std::unique_ptr<Strategy> make_all_reduce(const Options& options, const comm::RankGrid& grid,
                                           TrainingData& data, device::StepTimer& timer);
 /// Makes the strategy distributed.strategy: parameter_server (Li et al., OSDI 2014). Its messages are sent
 /// from host memory: throws std::logic_error unless the device is a CPU. All references must outlive it.
 /// Collective.
-std::unique_ptr<Strategy> make_parameter_server(const config::TrainingConfig& options,
-                                                const comm::RankGrid& grid, TrainingData& data,
-                                                device::StepTimer& timer);
+std::unique_ptr<Strategy> make_parameter_server(const Options& options, const comm::RankGrid& grid,
+                                                TrainingData& data, device::StepTimer& timer);
 
 }  // namespace vaecf::training

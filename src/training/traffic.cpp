@@ -41,11 +41,10 @@ double update_bytes_of_group(int parameter_group, int ranks, models::TrainableMo
 
 }  // namespace
 
-CommVolume comm_volume(const config::TrainingConfig& options, const comm::RankGrid& grid,
-                       const device::DeviceFacts& device, models::TrainableModel& model,
-                       const GradientExchange& exchange) {
+CommVolume comm_volume(const Options& options, const comm::RankGrid& grid, const device::DeviceFacts& device,
+                       models::TrainableModel& model, const GradientExchange& exchange) {
   const ItemSliceProblem problem =
-      item_slice_problem(options, model.tensors(), model.items(), grid.world(), device);
+      item_slice_problem(options.train.batch_size, model.tensors(), model.items(), grid.world(), device);
   const double activations = item_slice_traffic(problem, grid.item_slices()).activations;
   const double sent = activations + mean_over_passes(options.model, [&](int group) {
                         return exchange.bytes_per_rank(group);
@@ -54,10 +53,10 @@ CommVolume comm_volume(const config::TrainingConfig& options, const comm::RankGr
       .total = grid.world().size() * sent, .worker_out = sent, .worker_in = sent, .activations = activations};
 }
 
-double update_bytes(const config::TrainingConfig& options, const comm::RankGrid& grid,
+double update_bytes(const models::ModelOptions& options, const comm::RankGrid& grid,
                     models::TrainableModel& model, const GradientExchange& exchange,
                     std::span<const int> fused, bool on_gpu) {
-  return mean_over_passes(options.model, [&](int group) {
+  return mean_over_passes(options, [&](int group) {
     return update_bytes_of_group(group, grid.world().size(), model, exchange.mode().sharded, fused, on_gpu);
   });
 }

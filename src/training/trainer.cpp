@@ -33,14 +33,14 @@ Range owned_shards(const Context& context, const comm::DistributedOptions& distr
 
 }  // namespace
 
-Trainer::Trainer(const Context& context, const config::TrainingConfig& options,
-                 const io::DatasetFile& dataset, std::int64_t min_model_rows)
+Trainer::Trainer(const Context& context, const Options& options, const io::DatasetFile& dataset,
+                 std::int64_t min_model_rows)
     : context_(context),
       options_(options),
       grid_(context.grid ? context.grid : std::make_shared<const comm::RankGrid>(context.communicator)),
       shards_(dataset.rows("train"), options.data.virtual_shards),
       owned_(owned_shards(context, options.distributed, shards_)),
-      sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == config::LastBatch::keep,
+      sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
                options.train.seed),
       sampling_threads_(sampling_threads(context)),
       pads_(context.device.facts().kind == device::DeviceKind::cuda),

@@ -24,7 +24,7 @@ class AutomaticCheckpoints : public Resume {
   }
 
   std::int64_t epoch_in(const std::string& file, const std::string& attribute = "epoch") const {
-    return io::CheckpointFile(options_.checkpoint_folder() + "/" + file).attribute<std::int64_t>(attribute);
+    return io::CheckpointFile(run_folder().checkpoints() + "/" + file).attribute<std::int64_t>(attribute);
   }
 };
 
@@ -76,14 +76,14 @@ TEST_F(AutomaticCheckpoints, BestIsKeptInMemoryUntilTheNextCheckpoint) {
 }
 
 TEST_F(AutomaticCheckpoints, CheckpointIsNotWrittenWithoutTheBestItNames) {
-  std::filesystem::create_directories(options_.checkpoint_folder() + "/best.h5/x");
+  std::filesystem::create_directories(run_folder().checkpoints() + "/best.h5/x");
   with_manager(1, [&](const run::Run&, Trainer& trainer, checkpoint::CheckpointManager& manager) {
-    std::filesystem::create_directories(options_.checkpoint_folder() + "/best.h5/x");
+    std::filesystem::create_directories(run_folder().checkpoints() + "/best.h5/x");
     manager.save(state_of(1, 1), {.best = true}, trainer);
     manager.save(state_of(2, 1), {.resumable = true}, trainer);
     manager.save(state_of(3, 1), {.resumable = true}, trainer);  // waits
-    EXPECT_FALSE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0002.h5"));
-    std::filesystem::remove_all(options_.checkpoint_folder() + "/best.h5");
+    EXPECT_FALSE(std::filesystem::exists(run_folder().checkpoints() + "/epoch-0002.h5"));
+    std::filesystem::remove_all(run_folder().checkpoints() + "/best.h5");
     // The best is still in memory.
     manager.save(state_of(4, 1), {.resumable = true}, trainer);
     manager.finish(false);
@@ -96,7 +96,7 @@ TEST_F(AutomaticCheckpoints, CheckpointIsNotWrittenWithoutTheBestItNames) {
 TEST_F(AutomaticCheckpoints, LastCheckpointIsNotWrittenWithoutTheBestItNames) {
   const auto write = [&](bool blocked) {
     with_manager(2, [&](const run::Run& run, Trainer& trainer, checkpoint::CheckpointManager& manager) {
-      const std::string best = options_.checkpoint_folder() + "/best.h5";
+      const std::string best = run_folder().checkpoints() + "/best.h5";
       if (blocked && run.communicator.rank() == 0) std::filesystem::create_directories(best + "/x");
       manager.save(state_of(1, 1), {.best = true}, trainer);
       manager.save(state_of(2, 1), {.resumable = true}, trainer);
@@ -108,7 +108,7 @@ TEST_F(AutomaticCheckpoints, LastCheckpointIsNotWrittenWithoutTheBestItNames) {
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "best.h5"}));
   std::filesystem::remove_all(options_.run_folder());
   write(true);
-  EXPECT_FALSE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0002.h5"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder().checkpoints() + "/epoch-0002.h5"));
   EXPECT_TRUE(events("checkpoint").empty());
   EXPECT_GE(std::ssize(events("checkpoint_failed")), 2);
 }

@@ -26,7 +26,7 @@ class CheckpointRetention : public TrainTest {
 
   /// Makes writing checkpoint `name` fail: no file can be renamed to the name of a non-empty folder.
   void block(const std::string& name) const {
-    std::filesystem::create_directories(options_.checkpoint_folder() + "/" + name + "/x");
+    std::filesystem::create_directories(run_folder().checkpoints() + "/" + name + "/x");
   }
 
   /// Calls `then` once the log of the run has this many events "checkpoint_failed", unless the caller's scope
@@ -34,7 +34,7 @@ class CheckpointRetention : public TrainTest {
   template <class Then>
   std::jthread after_failures(int failures, Then then) const {
     return std::jthread([this, failures, then](const std::stop_token& ended) {
-      const std::string log = options_.run_folder() + "/metrics.jsonl";
+      const std::string log = run_folder().log();
       const auto failed = [&] {
         int found = 0;
         const std::string text = text_of(log);
@@ -50,7 +50,7 @@ class CheckpointRetention : public TrainTest {
     });
   }
   void unblock(const std::string& name) const {
-    std::filesystem::remove_all(options_.checkpoint_folder() + "/" + name);
+    std::filesystem::remove_all(run_folder().checkpoints() + "/" + name);
   }
 };
 
@@ -73,10 +73,9 @@ TEST_F(CheckpointRetention, OrderIsByStepAndNotByFileTime) {
   auto time = std::filesystem::file_time_type::clock::now();
   for (const char* const name :
        {"epoch-0003.h5", "step-00000016.h5", "epoch-0002.h5", "step-00000008.h5", "step-00000004.h5"}) {
-    std::filesystem::last_write_time(options_.checkpoint_folder() + "/" + name,
-                                     time += std::chrono::hours(1));
+    std::filesystem::last_write_time(run_folder().checkpoints() + "/" + name, time += std::chrono::hours(1));
   }
-  state_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
+  state_.resume_from = run_folder().checkpoints() + "/epoch-0003.h5";
   set({"train.epochs=4", "run.checkpoint_every.epochs=1", "run.keep_checkpoints=3"});
   train_on(1);
   EXPECT_EQ(names(),
@@ -93,7 +92,7 @@ TEST_F(CheckpointRetention, LastEpochIsSavedWithAnyInterval) {
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0003.h5", "step-00000005.h5", "step-00000010.h5",
                                                "step-00000015.h5", "best.h5"}));
   // Sums within an epoch are stored by rank.
-  const io::CheckpointFile within(options_.checkpoint_folder() + "/step-00000005.h5");
+  const io::CheckpointFile within(run_folder().checkpoints() + "/step-00000005.h5");
   const auto by_rank = within.attribute<std::vector<double>>("epoch_users_by_rank");
   ASSERT_EQ(by_rank.size(), 2U);
   EXPECT_EQ(by_rank[0] + by_rank[1], 5 * 37);
@@ -128,8 +127,8 @@ TEST_F(CheckpointRetention, FailedWriteIsAWarning) {
   block("epoch-0002.h5");
   EXPECT_EQ(train_on(2).epochs, 3);
   EXPECT_EQ(events("checkpoint_failed").at(0).at("epoch"), 2);
-  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
-  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(run_folder().checkpoints() + "/epoch-0001.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(run_folder().checkpoints() + "/epoch-0003.h5"));
 }
 
 TEST_F(CheckpointRetention, FailedWriteOfTheLastCheckpointThrowsAtTheEnd) {
@@ -137,7 +136,7 @@ TEST_F(CheckpointRetention, FailedWriteOfTheLastCheckpointThrowsAtTheEnd) {
   options_.validation.select = "last";
   options_.validation.every = 0;
   expect_error<RunError>({"training is done, but", "epoch-0003.h5"}, [&] { train_on(2); });
-  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(run_folder().checkpoints() + "/epoch-0002.h5"));
 }
 
 TEST_F(CheckpointRetention, LastCheckpointIsAttemptedAgain) {
@@ -156,7 +155,7 @@ TEST_F(CheckpointRetention, LastCheckpointIsAttemptedAgain) {
     options_.distributed.item_slices = now.item_slices;
     options_.name = "whole";
     train_on(now.ranks);
-    const std::string folder = options_.checkpoint_folder();
+    const std::string folder = run_folder().checkpoints();
     options_.name = "again";
     block(now.blocked);
     {
@@ -166,7 +165,7 @@ TEST_F(CheckpointRetention, LastCheckpointIsAttemptedAgain) {
     EXPECT_GE(std::ssize(events("checkpoint_failed")), 2);
     EXPECT_EQ(io::get_string(events("end").at(0), "reason"), "epochs");
     for (const char* const name : {"/epoch-0003.h5", "/best.h5"})
-      EXPECT_EQ(tensors_in(options_.checkpoint_folder() + name), tensors_in(folder + name)) << name;
+      EXPECT_EQ(tensors_in(run_folder().checkpoints() + name), tensors_in(folder + name)) << name;
     std::filesystem::remove_all(options_.run.directory);
   }
 }
@@ -232,15 +231,14 @@ TEST_F(CheckpointRetention, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
   EXPECT_EQ(std::ranges::count(log_text(), '\n'), std::ranges::count(whole, '\n')) << log_text();
   EXPECT_EQ(events("epoch").at(0).at("epoch"), 1);
   EXPECT_EQ(events("checkpoint_failed").at(0).at("epoch"), 1);
-  EXPECT_TRUE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0003.h5"));
+  EXPECT_TRUE(std::filesystem::exists(run_folder().checkpoints() + "/epoch-0003.h5"));
 }
 
 TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
   on_ranks(1, [&](const run::Run& run) {
     Log log(Verbosity::quiet, true);
     const run::Run with_log = run_of({run.communicator, run.device, log, run.progress});
-    checkpoint::RunLog events(with_log, with_log.options, with_log.configuration_text,
-                              checkpoint::RunLog::Mode::train);
+    checkpoint::RunLog events(with_log, with_log.folder(), checkpoint::RunLog::Mode::train);
     events.write(io::Event(io::EventKind::start).set("config", std::string(1000, 'x')));
     ::testing::internal::CaptureStderr();
     {
@@ -277,18 +275,18 @@ TEST_F(CheckpointRetention, StoppedRunIgnoresAFailedBest) {
   progress.on_end = [&] { stop.request(); };
   block("best.h5");
   EXPECT_TRUE(run_with(progress, &stop).stopped);
-  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(run_folder().checkpoints() + "/epoch-0001.h5"));
 }
 
 TEST_F(CheckpointRetention, RemovedFolderIsRecreated) {
   Hooks progress;
   progress.on_end = [&] {
     // A background write may create files in the folder at the same time.
-    const std::string folder = options_.checkpoint_folder();
+    const std::string folder = run_folder().checkpoints();
     for (std::error_code busy; std::filesystem::exists(folder);) std::filesystem::remove_all(folder, busy);
   };
   run_with(progress);
-  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(run_folder().checkpoints() + "/epoch-0003.h5"));
 }
 
 TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
@@ -301,9 +299,9 @@ TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
   on_devices(
       1, [](int) { return ShortOfMemory(); },
       [&](const run::Run& run) {
-        checkpoint::RunLog log(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::train);
+        checkpoint::RunLog log(run, run.folder(), checkpoint::RunLog::Mode::train);
         Trainer trainer(run, run.options, run.dataset, 0);
-        checkpoint::CheckpointManager manager(run, run.options, trainer.steps_per_epoch(), log);
+        checkpoint::CheckpointManager manager(run, run.folder(), trainer.steps_per_epoch(), log);
         checkpoint::TrainingState state;
         for (state.epoch = 1; state.epoch <= 4; ++state.epoch) {
           if (state.epoch < 4) state.best_epoch = state.epoch;

@@ -19,13 +19,13 @@ class Checkpoint : public TrainTest {
       Trainer trainer(run, run.options, run.dataset, run.device.facts().evaluation_batch);
       train_epochs(trainer, 1);
       checkpoint::TrainingState state;
-      state.describe(run, run.options, run.dataset, run.configuration_text, "ndcg@10");
+      state.describe(run, run.options.model, run.dataset, run.configuration_text, "ndcg@10");
       state.updates_done = trainer.updates_done();
       state.epoch = 1;
       state.users_seen = trainer.users_seen();
       state.update_best(0.25);
       checkpoint::Snapshot snapshot(run.communicator.rank() == 0 ? trainer.make_state_copy(false) : nullptr);
-      snapshot.take(run, run.options, state, trainer);
+      snapshot.take(run, state, trainer);
       comm::run_on_root(run.communicator, [&] { snapshot.write(path); });
       run.communicator.barrier();
       evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);

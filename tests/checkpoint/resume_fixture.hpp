@@ -28,7 +28,7 @@ class Resume : public TrainTest {
       StopsAfter progress(stop, run.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
       run::Run mine = run_of(with(run, progress, &stop), options);
       if (!resume.empty()) {
-        const auto point = checkpoint::find_resume_point(mine, mine.options, mine.dataset, resume);
+        const auto point = checkpoint::find_resume_point(mine, mine.folder(), mine.dataset, resume);
         if (point) mine.resume_from = point->path;
       }
       return train(mine);

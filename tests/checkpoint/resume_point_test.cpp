@@ -18,7 +18,7 @@ TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
   options_.name = "whole";
   const auto newest = [&] {
     return of_ranks(2, [&](const run::Run& run) -> std::string {
-      const auto point = checkpoint::find_resume_point(run, run.options, run.dataset, "auto");
+      const auto point = checkpoint::find_resume_point(run, run.folder(), run.dataset, "auto");
       if (!point) return "none";
       EXPECT_EQ(point->configuration, config::stored_text(state_.configuration_text));
       return std::filesystem::path(point->path).filename();

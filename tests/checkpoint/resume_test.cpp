@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, ResumeOf, ::testing::ValuesIn(resumed_setting
 // T of a run of 3 epochs is 12 epochs; a run of 5 epochs from the start has another.
 TEST_F(Resume, AutomaticAnnealingKeepsItsTWhenThereAreMoreEpochs) {
   options_.train.annealing = {};
-  ASSERT_EQ(options_.train.annealing.epochs, config::AnnealingOptions::automatic);
+  ASSERT_EQ(options_.train.annealing.epochs, training::AnnealingOptions::automatic);
   run(1, "again");
   EXPECT_DOUBLE_EQ(
       io::CheckpointFile(checkpoints("again") + "/best.h5").attribute<double>("annealing_epochs"), 12.0);

@@ -57,7 +57,7 @@ class StartFrom : public Resume {
       Trainer trainer(run, run.options, run.dataset, 0);
       Started started;
       started.initial = read_all(trainer, StateTensor::weights);
-      checkpoint::StartPoint(run, run.options, run.dataset, run.start_from).load_weights(trainer);
+      checkpoint::StartPoint(run, run.options.model, run.dataset, run.start_from).load_weights(trainer);
       started.weights = read_all(trainer, StateTensor::weights);
       started.first_moment = read_all(trainer, StateTensor::first_moment);
       started.second_moment = read_all(trainer, StateTensor::second_moment);
@@ -189,7 +189,7 @@ TEST_F(StartFrom, WarnsIfOneOfTheDatasetsHasNoWeights) {
         Log log(Verbosity::quiet, run.communicator.rank() == 0);
         const run::Run mine = run_of({run.communicator, run.device, log, run.progress});
         Trainer trainer(mine, mine.options, mine.dataset, 0);
-        checkpoint::StartPoint(mine, mine.options, mine.dataset, mine.start_from).load_weights(trainer);
+        checkpoint::StartPoint(mine, mine.options.model, mine.dataset, mine.start_from).load_weights(trainer);
       });
       const std::string text = ::testing::internal::GetCapturedStderr();
       const std::string warning =
@@ -274,7 +274,7 @@ TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
   const auto contains = [&](const std::string& part, int ranks = 1) {
     on_ranks(ranks, [&](const run::Run& run) {
       expect_error<InputError>(
-          {part}, [&] { checkpoint::validate_start(run, run.options, run.dataset, run.start_from); });
+          {part}, [&] { checkpoint::validate_start(run, run.options.model, run.dataset, run.start_from); });
     });
   };
   const models::ModelOptions model = options_.model;

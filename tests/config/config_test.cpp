@@ -78,7 +78,7 @@ TEST(Config, CheckpointEveryAndAnnealingHaveExactlyOneUnit) {
   for (const char* text : {"run: {checkpoint_every: never}", "run: {checkpoint_every: auto}",
                            "run: {checkpoint_every: {minutes: 1.5}}"})
     EXPECT_TRUE(differences(read(text), parse(dump(read(text)), "dump")).empty()) << text;
-  EXPECT_EQ(read("").options.train.annealing.epochs, AnnealingOptions::automatic);
+  EXPECT_EQ(read("").options.train.annealing.epochs, training::AnnealingOptions::automatic);
   const Config epochs = read("train: {annealing: {cap: 0.1, epochs: 30}}");
   EXPECT_EQ(epochs.options.train.annealing.epochs, 30);
   EXPECT_EQ(epochs.options.train.annealing.steps, 0);

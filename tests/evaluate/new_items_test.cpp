@@ -135,7 +135,7 @@ TEST_F(NewItems, AreRankedAmongThemselvesByTheirFeatures) {
   EXPECT_FALSE(found.metrics.contains("mean_popularity@10")) << "not a metric of ranks";
 
   // The scores of each user from the stored weights; the user without history has the order of the items.
-  const Tensors tensors = tensors_in(options_.best_checkpoint());
+  const Tensors tensors = tensors_in(run_folder().best());
   const std::vector<float>& matrix = tensors.at("weights/items/matrix");
   math::MetricSums recall;
   double random_recall = 0.0;
@@ -212,7 +212,7 @@ TEST_F(NewItems, AreRankedAmongThemselvesByTheirFeatures) {
       }
     });
   }
-  on_ranks(2, [&](const run::Run& run) { test(run, options_.best_checkpoint(), file("per_user.h5")); });
+  on_ranks(2, [&](const run::Run& run) { test(run, run_folder().best(), file("per_user.h5")); });
 }
 
 TEST_F(NewItems, OfAHistoryAreNotInTheRandomOrder) {

@@ -15,10 +15,12 @@ BEGIN {
   # Every other folder of models is a model, and knows no other one.
   allowed["models/linear"] = allowed["models/network"] = "models " allowed["models"]
   of_a_model = "models/linear models/network models " allowed["models"]
-  allowed["config"] = "models keys comm data io device math base"  # option structs, the names of metrics, and JSON
-  allowed["training"] = "models config context comm data io device math base"
+  allowed["training"] = "models context comm data io device math base"
+  # Option structs, the names of metrics, and JSON.
+  allowed["config"] = "training/options.hpp models keys comm data io device math base"
   allowed["evaluate"] = "models context comm data io device math base"
-  allowed["checkpoint"] = "training models config context comm data io device math base"
+  # Of config, the functions of the configuration that a checkpoint stores.
+  allowed["checkpoint"] = "config/config.hpp training models context comm data io device math base"
   allowed["run"] = "checkpoint evaluate training models config context comm data io device math base"
   allowed["capi"] = allowed["app"] = "run " allowed["run"]
 

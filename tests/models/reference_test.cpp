@@ -173,7 +173,7 @@ TEST_P(Reference, ScoresFromFeaturesOnly) {
 }
 
 TEST_P(Reference, TenConsecutiveUpdates) {
-  config::OptimizerOptions adam;
+  training::OptimizerOptions adam;
   adam.learning_rate = number("training/rate");
   adam.beta1 = number("training/beta1");
   adam.beta2 = number("training/beta2");

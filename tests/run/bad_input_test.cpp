@@ -100,7 +100,7 @@ TEST_F(BadInput, InconsistentOptionsThrow) {
   const std::string nobody = make("nobody.h5", {.users = 0});
   const auto few_shards = [](int shards) { return [shards](O& o) { o.data.virtual_shards = shards; }; };
   expect_refusal("train.last_batch: drop",
-                 [](O& o) { o.train.last_batch = config::LastBatch::drop, o.train.batch_size = 204; });
+                 [](O& o) { o.train.last_batch = training::LastBatch::drop, o.train.batch_size = 204; });
   expect_refusal("none.h5", [](O& o) { o.data.file = "none.h5"; });
   expect_refusal("nothing to train on", [&](O& o) { o.data.file = nobody; });
   expect_refusal("the number of workers must be at most data.virtual_shards (3), got 4", few_shards(3), 4);

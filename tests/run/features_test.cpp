@@ -36,7 +36,7 @@ TEST_F(Features, PredictAndRecommendItemsWithoutHistory) {
   expect_in(log_text(), {"\"features_alone\":{\"users\":", "\"user_features\":8"});
   expect_in(run::to_table(result), {"features alone"});
 
-  const io::CheckpointFile checkpoint(options_.best_checkpoint());
+  const io::CheckpointFile checkpoint(run_folder().best());
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("user_features"), 8);
   EXPECT_TRUE(checkpoint.attribute<std::string>("feature_hashing").starts_with("by hand\n"));
   for (const char* name :
@@ -49,7 +49,7 @@ TEST_F(Features, PredictAndRecommendItemsWithoutHistory) {
     const Csr seen{{0, 0, 0, 0, 1}, {11}};
     const Csr features{{0, 0, 1, 2, 2}, {2, 3}};
     const auto with_features = [&](CsrView view) {
-      return recommend(run, options_.best_checkpoint(), {4, false, {}}, seen.view(), view);
+      return recommend(run, run_folder().best(), {4, false, {}}, seen.view(), view);
     };
     const Lists lists = with_features(features.view());
     for (std::size_t i = 0; i < lists.items.size(); ++i) {
@@ -108,7 +108,7 @@ TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
   options_.model.features = off;
   train_on(1);
   EXPECT_FALSE(test_on(1).cold_start);
-  EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("user_features"));
+  EXPECT_FALSE(io::CheckpointFile(run_folder().best()).attributes().contains("user_features"));
   refused("model has no user features", automatic, with);
 }
 

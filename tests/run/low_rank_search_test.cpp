@@ -31,7 +31,7 @@ class LowRankTerms : public TrainTest {
 
   /// Returns all weights of the checkpoint.
   std::vector<float> weights() const {
-    const io::CheckpointFile file(options_.best_checkpoint());
+    const io::CheckpointFile file(run_folder().best());
     std::vector<float> all;
     for (const std::string name : {"matrix", "factors", "data", "factor_source", "factor_target"}) {
       const auto* const tensor = file.find_tensor("weights/items/" + name);
@@ -103,19 +103,19 @@ TEST_F(LowRankTerms, SearchContinuesAmongTheTermsOfTheBestSolution) {
   set(lists_);
   set({"model.ease={l2: [20, 2000], neighbors: 9}", "model.low_rank.weight=[0.1, 0.4, 300]"});
   train_on(1);
-  const std::string stored = text_of(options_.best_checkpoint());
+  const std::string stored = text_of(run_folder().best());
   const std::int64_t best = of_best<std::int64_t>("epoch");
   ASSERT_GT(best, 2) << "a term is better than the first one";
   const std::vector<std::vector<double>> expected = solutions();
   ASSERT_EQ(expected.size(), 13U);
-  io::filter_event_log(options_.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
+  io::filter_event_log(run_folder().log(), [&](const io::Json& event) {
     return io::get_string(event, "event") != "end" &&
            (io::get_string(event, "event") != "solve" || io::get_number(event, "step") <= best);
   });
-  state_.resume_from = options_.best_checkpoint();
+  state_.resume_from = run_folder().best();
   EXPECT_EQ(train_on(1).best_epoch, best);
   EXPECT_EQ(solutions(), expected);
-  EXPECT_EQ(text_of(options_.best_checkpoint()), stored);
+  EXPECT_EQ(text_of(run_folder().best()), stored);
 }
 
 TEST_F(LowRankTerms, NoTermIsAmongTheValuesOfTheFactors) {
@@ -136,11 +136,10 @@ TEST_F(LowRankTerms, ListsAreOfBaselinesTooAndNeedValidation) {
   train_on(1);
   const std::int64_t best = of_best<std::int64_t>("epoch");
   const io::Json chosen = events("solve").at(static_cast<std::size_t>(best) - 1);
-  const double of_test =
-      of_ranks(1, [&](const run::Run& run) { return test(run, options_.best_checkpoint()); })
-          .at(0)
-          .model.metrics.at("ndcg@10")
-          .mean;
+  const double of_test = of_ranks(1, [&](const run::Run& run) { return test(run, run_folder().best()); })
+                             .at(0)
+                             .model.metrics.at("ndcg@10")
+                             .mean;
   set({"model.type=mult_vae", "evaluation.baselines=[ease]"});
   on_ranks(2, [&](const run::Run& run) {
     evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});

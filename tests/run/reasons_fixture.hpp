@@ -49,7 +49,7 @@ class RecommendReasons : public TrainTest {
   /// Trains the model of the options, whose checkpoint is then explained.
   void train_and_take() {
     train_on(1);
-    checkpoint_ = options_.best_checkpoint();
+    checkpoint_ = run_folder().best();
   }
 
   /// The contribution of item i of a user to the score of item j, in fp64.

@@ -18,7 +18,7 @@ TEST_F(RecommendReasons, OfWeightsBetweenItemsAddUpToTheScore) {
   options_.model.type = ModelType::ease;
   options_.validation.baselines = {};
   train_on(1);
-  const io::CheckpointFile solved(options_.best_checkpoint());
+  const io::CheckpointFile solved(run_folder().best());
   checkpoint_ = file("made.h5");
   std::vector<std::int64_t> indptr{0};
   std::vector<std::int32_t> indices;

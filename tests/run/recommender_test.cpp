@@ -21,8 +21,7 @@ TEST_F(Recommender, ThreadsWithOtherRequestsGetTheListsOfTheirOwn) {
                                                   {7, true, std::vector<std::uint8_t>(60, 1)}};
     for (const std::size_t item : {1U, 20U, 41U}) choices[1].allowed_items[item] = 0;
     on_ranks(1, [&](const run::Run& run) {
-      const run::Recommender recommender(options_, run, io::CheckpointFile(options_.best_checkpoint()),
-                                         false);
+      const run::Recommender recommender(options_, run, io::CheckpointFile(run_folder().best()), false);
       const auto lists_of = [&](std::size_t which) {
         Lists lists{std::vector<std::int32_t>(3 * choices[which].k),
                     std::vector<float>(3 * choices[which].k)};

@@ -92,9 +92,9 @@ TEST_F(Session, BestEpochIsKeptIfValidationIsSwitchedOff) {
   train_on(1);
   options_.validation.every = 0;
   options_.train.epochs = 3;
-  state_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
+  state_.resume_from = run_folder().checkpoints() + "/epoch-0002.h5";
   EXPECT_EQ(train_on(1).best_epoch, 3);
-  const io::CheckpointFile aside(options_.checkpoint_folder() + "/aside/best.h5");
+  const io::CheckpointFile aside(run_folder().checkpoints() + "/aside/best.h5");
   EXPECT_EQ(aside.attribute<std::string>("select"), "ndcg@10");
 }
 

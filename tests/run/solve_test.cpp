@@ -22,7 +22,7 @@ class Solve : public TrainTest {
     options_.validation.baselines = {};
   }
 
-  io::CheckpointFile best() const { return io::CheckpointFile(options_.best_checkpoint()); }
+  io::CheckpointFile best() const { return io::CheckpointFile(run_folder().best()); }
 };
 
 /// Returns the matrix B (items, items) of a checkpoint in fp64.
@@ -79,7 +79,7 @@ TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
     EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
     EXPECT_EQ(events("start").size(), 1U);
     EXPECT_EQ(events("end").at(0).at("reason"), "solved");
-    const Tensors weights = tensors_in(options_.best_checkpoint());
+    const Tensors weights = tensors_in(run_folder().best());
     if (ranks == 1) expected = weights;
     EXPECT_EQ(weights, expected) << ranks;
   }
@@ -126,13 +126,13 @@ TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
     EXPECT_EQ(solutions[s].at("settings").at("neighbors"), "all");
     EXPECT_TRUE(solutions[s].contains("evaluation_seconds"));
   }
-  const Tensors weights = tensors_in(options_.best_checkpoint());
+  const Tensors weights = tensors_in(run_folder().best());
   own_options<models::EaseOptions>(options_.model) = {.l2 = {of_best<double>("l2")},
                                                       .dropout = {0.3},
                                                       .user_power = {of_best<double>("user_power")},
                                                       .relax = {of_best<double>("relax")}};
   train_on(1);
-  EXPECT_EQ(tensors_in(options_.best_checkpoint()), weights);
+  EXPECT_EQ(tensors_in(run_folder().best()), weights);
   EXPECT_EQ(ndcg(events("solve").at(0)), result.best_metric);
 }
 
@@ -154,7 +154,7 @@ TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
     });
     EXPECT_EQ(events("solve").size(), 2U);
     EXPECT_EQ(events("end").at(0).at("reason"), "stopped");
-    state_.resume_from = options_.best_checkpoint();
+    state_.resume_from = run_folder().best();
     const run::TrainResult result = train_on(2);
     EXPECT_FALSE(result.stopped);
     EXPECT_EQ(events("solve").size(), 4U);
@@ -168,10 +168,10 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
   own_options<models::EaseOptions>(options_.model) = {.l2 = {20.0, 50.0}, .dropout = {0.0, 0.4}};
   train_on(1);
   const std::int64_t best_step = of_best<std::int64_t>("epoch");
-  const std::string log = options_.run_folder() + "/metrics.jsonl";
-  state_.resume_from = options_.best_checkpoint();
+  const std::string log = run_folder().log();
+  state_.resume_from = run_folder().best();
   const std::string before = file("before.h5");
-  std::filesystem::copy_file(options_.best_checkpoint(), before);
+  std::filesystem::copy_file(run_folder().best(), before);
   for (const bool better : {false, true}) {
     const double changed = ndcg(events("solve").at(0)) * 1e-3;
     io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
@@ -187,7 +187,7 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
     if (result.best_epoch <= 4) {
       EXPECT_EQ(result.best_epoch, best_step);
     }
-    std::filesystem::copy_file(before, options_.best_checkpoint(),
+    std::filesystem::copy_file(before, run_folder().best(),
                                std::filesystem::copy_options::overwrite_existing);
     io::filter_event_log(log, [](const io::Json& event) {
       return io::get_string(event, "event") != "solve" || io::get_number(event, "solution") <= 4;
@@ -255,7 +255,7 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
     const Csr targets = dataset.read_rows("test/held_out", {0, 20});
     double recall = 0.0;
     on_ranks(1, [&](const run::Run& run) {
-      const auto [items, scores] = recommend(run, options_.best_checkpoint(), {5, false, {}}, seen.view());
+      const auto [items, scores] = recommend(run, run_folder().best(), {5, false, {}}, seen.view());
       for (std::size_t user = 0; user < 20; ++user) {
         const SparseRow history = seen.view().sparse_row(static_cast<std::int64_t>(user));
         std::vector<double> expected(60, 0.0);
@@ -282,7 +282,7 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
     });
     for (const int ranks : {1, 3}) {
       on_ranks(ranks, [&](const run::Run& run) {
-        const run::TestResult result = test(run, options_.best_checkpoint());
+        const run::TestResult result = test(run, run_folder().best());
         EXPECT_NEAR(result.model.metrics.at("recall@5").mean, recall, 1e-12);
         EXPECT_TRUE(result.title.starts_with("item_knn") || result.title.starts_with("EASE "))
             << result.title;
@@ -293,10 +293,10 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
 
 TEST_F(Solve, CompleteRunIsNotSolvedAgainAndAnInterruptedOneContinues) {
   train_on(1);
-  const std::string log = options_.run_folder() + "/metrics.jsonl";
+  const std::string log = run_folder().log();
   const std::string complete = log_text();
-  const std::string weights = text_of(options_.best_checkpoint());
-  state_.resume_from = options_.best_checkpoint();
+  const std::string weights = text_of(run_folder().best());
+  state_.resume_from = run_folder().best();
   EXPECT_EQ(train_on(2).best_epoch, 4);
   EXPECT_EQ(log_text(), complete);
 
@@ -306,12 +306,12 @@ TEST_F(Solve, CompleteRunIsNotSolvedAgainAndAnInterruptedOneContinues) {
   train_on(1);
   io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
   own_options<models::EaseOptions>(options_.model) = {{20.0, 50.0}, {0.0, 0.4}};
-  state_.resume_from = options_.best_checkpoint();
+  state_.resume_from = run_folder().best();
   EXPECT_EQ(train_on(1).best_epoch, 4);
   EXPECT_EQ(events("solve").size(), 4U);
-  EXPECT_EQ(text_of(options_.best_checkpoint()), weights);
+  EXPECT_EQ(text_of(run_folder().best()), weights);
 
-  std::filesystem::copy_file(options_.best_checkpoint(), file("other.h5"));
+  std::filesystem::copy_file(run_folder().best(), file("other.h5"));
   state_.resume_from = file("other.h5");
   on_ranks(2, [&](const run::Run& run) {
     expect_error<InputError>({"only a run in its own folder can continue"}, [&] { train(run); });

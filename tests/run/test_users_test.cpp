@@ -28,7 +28,7 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
     std::array<math::MetricSums, 2> popularity;  // of the lists
     on_ranks(1, [&](const run::Run& run) {
       const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
-      const Lists lists = recommend(run, options_.best_checkpoint(), {10, false, {}}, users.fold_in.view(),
+      const Lists lists = recommend(run, run_folder().best(), {10, false, {}}, users.fold_in.view(),
                                     features ? users.features.view() : CsrView{});
       const evaluate::Popularity counts(run, run.dataset);
       for (std::int64_t u = 0; u < 20; ++u) {
@@ -147,7 +147,7 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
       }
     });
   }
-  on_ranks(2, [&](const run::Run& run) { test(run, options_.best_checkpoint(), file("per_user.h5")); });
+  on_ranks(2, [&](const run::Run& run) { test(run, run_folder().best(), file("per_user.h5")); });
   EXPECT_TRUE(std::filesystem::exists(file("per_user.h5")));
 }
 

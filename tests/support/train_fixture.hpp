@@ -183,6 +183,7 @@ class TrainTest : public ::testing::Test {
     backend_ = changed.backend;
   }
 
+  checkpoint::RunFolder run_folder() const { return {options_.run_folder()}; }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   std::string make(const std::string& name, const MadeUpData& data) const {
     write_dataset(file(name), data);
@@ -252,7 +253,7 @@ class TrainTest : public ::testing::Test {
   }
   /// Tests the best or the given checkpoint.
   run::TestResult test_on(int ranks, const std::string& checkpoint = "") const {
-    const std::string path = checkpoint.empty() ? options_.best_checkpoint() : checkpoint;
+    const std::string path = checkpoint.empty() ? run_folder().best() : checkpoint;
     const auto results = of_ranks(ranks, [&](const run::Run& run) { return test(run, path); });
     for (const run::TestResult& result : results)
       for (const auto& [name, value] : result.model.metrics)
@@ -279,12 +280,11 @@ class TrainTest : public ::testing::Test {
   void with_manager(int ranks, Body&& body) const {
     on_ranks(ranks, [&](const run::Run& run) {
       std::optional<checkpoint::RunLog> log;
-      if (run.communicator.rank() == 0)
-        log.emplace(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::train);
+      if (run.communicator.rank() == 0) log.emplace(run, run.folder(), checkpoint::RunLog::Mode::train);
       run.communicator.barrier();
-      if (!log) log.emplace(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::append);
+      if (!log) log.emplace(run, run.folder(), checkpoint::RunLog::Mode::append);
       Trainer trainer(run, run.options, run.dataset, 0);
-      checkpoint::CheckpointManager manager(run, run.options, trainer.steps_per_epoch(), *log);
+      checkpoint::CheckpointManager manager(run, run.folder(), trainer.steps_per_epoch(), *log);
       body(run, trainer, manager);
     });
   }
@@ -299,14 +299,14 @@ class TrainTest : public ::testing::Test {
   }
 
   /// Returns the names of the checkpoints of the run.
-  std::vector<std::string> names() const { return names_in(options_.checkpoint_folder()); }
+  std::vector<std::string> names() const { return names_in(run_folder().checkpoints()); }
 
   static std::string text_of(const std::string& path) {
     std::ifstream stream(path);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
   /// Returns the log of events of the run.
-  std::string log_text() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
+  std::string log_text() const { return text_of(run_folder().log()); }
   /// Returns the events of a kind in the log of the run in `folder`.
   static std::vector<io::Json> events_in(const std::string& folder, const std::string& kind) {
     std::vector<io::Json> events = io::read_json_lines(folder + "/metrics.jsonl");
@@ -330,7 +330,7 @@ class TrainTest : public ::testing::Test {
   /// Returns an attribute of the best checkpoint.
   template <class T>
   T of_best(const std::string& attribute) const {
-    return io::CheckpointFile(options_.best_checkpoint()).attribute<T>(attribute);
+    return io::CheckpointFile(run_folder().best()).attribute<T>(attribute);
   }
 
   testing::TemporaryFolder temporary_;

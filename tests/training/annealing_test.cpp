@@ -1,10 +1,6 @@
-#include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 namespace vaecf::training {
 namespace {
@@ -56,7 +52,7 @@ TEST(Annealing, SchedulesInUsersAndEpochsFollowTheBatchSize) {
 }
 
 TEST(Annealing, AutomaticTReachesTheCapAfterFourFifthsOfTheEpochs) {
-  const config::AnnealingOptions options;  // cap 0.2
+  const AnnealingOptions options;  // cap 0.2
   const double epochs = options.automatic_epochs(50);
   EXPECT_DOUBLE_EQ(epochs, 200.0);
   const Annealing a(options, epochs, 10);
@@ -64,34 +60,10 @@ TEST(Annealing, AutomaticTReachesTheCapAfterFourFifthsOfTheEpochs) {
   EXPECT_LT(a.beta(399, 0), 0.2);
   EXPECT_DOUBLE_EQ(a.beta(400, 0), 0.2);
   EXPECT_DOUBLE_EQ(a.beta(200, 0), 0.1);
-  const config::AnnealingOptions no_cap{.cap = 0.0};
+  const AnnealingOptions no_cap{.cap = 0.0};
   EXPECT_EQ(Annealing(no_cap, no_cap.automatic_epochs(50), 10).beta(499, 0), 0.0);
-  const config::AnnealingOptions given{.epochs = 30.0};
+  const AnnealingOptions given{.epochs = 30.0};
   EXPECT_EQ(given.automatic_epochs(50), 0.0);
-}
-
-TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
-  // Of popularity, the smallest value is the best.
-  for (const auto& [select, sign] : {std::pair{"ndcg@10", 1.0}, {"mean_popularity@5", -1.0}}) {
-    SCOPED_TRACE(select);
-    checkpoint::TrainingState state;
-    state.select = select;
-    const auto better = [&](double metric) {
-      ++state.epoch;
-      return state.update_best(metric);
-    };
-    EXPECT_TRUE(better(0.0));
-    EXPECT_TRUE(better(sign * 0.5));
-    EXPECT_FALSE(better(sign * 0.5));
-    EXPECT_EQ(state.validations_since_best, 1);
-    EXPECT_TRUE(better(sign * 0.6));
-    EXPECT_EQ(state.validations_since_best, 0);
-    EXPECT_FALSE(better(sign * 0.1));
-    EXPECT_FALSE(better(NAN));
-    EXPECT_EQ(state.best_epoch, 4);
-    EXPECT_EQ(state.best_metric, sign * 0.6);
-    EXPECT_EQ(state.validations_since_best, 2);
-  }
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_F(CudaEmulatedTraining, CheckpointsOfBothDevicesCanBeReadOnBoth) {
     std::array<double, 2> ndcg{};
     for (const std::size_t emulated : {0U, 1U}) {
       on(emulated == 1, [&](const run::Run& context) {
-        const std::string checkpoint = options_.best_checkpoint();
+        const std::string checkpoint = run_folder().best();
         lists[emulated] = recommend(context, checkpoint, {10, false, {}}, seen.view());
         ndcg[emulated] = test(context, checkpoint).model.metrics.at("ndcg@10").mean;
       });

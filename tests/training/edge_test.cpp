@@ -71,7 +71,7 @@ TEST_F(EdgeCases, LastBatchIsKeptOrDropped) {
   const Outcome keep = train_three_epochs(2);  // 203 = 5 * 37 + 18
   EXPECT_EQ(keep.steps, 3 * 6);
   EXPECT_EQ(keep.users_seen, 3 * 203);
-  options_.train.last_batch = config::LastBatch::drop;
+  options_.train.last_batch = training::LastBatch::drop;
   const Outcome drop = train_three_epochs(2);
   EXPECT_EQ(drop.steps, 3 * 5);
   EXPECT_EQ(drop.users_seen, 3 * 5 * 37);

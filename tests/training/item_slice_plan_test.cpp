@@ -70,7 +70,7 @@ TEST(SlicePlan, GpusGatherActivationsIn16Bits) {
 TEST(SlicePlan, TheDeviceDeterminesTheGathers) {
   const auto alone = comm::make_self_communicator();
   const auto half = [&](device::DeviceKind kind, device::Precision precision) {
-    return item_slice_problem({}, {}, 100, *alone, {.kind = kind, .precision = precision}).half_gathers;
+    return item_slice_problem(0, {}, 100, *alone, {.kind = kind, .precision = precision}).half_gathers;
   };
   EXPECT_TRUE(half(device::DeviceKind::cuda, device::Precision::bf16));
   EXPECT_TRUE(half(device::DeviceKind::cuda, device::Precision::fp16));

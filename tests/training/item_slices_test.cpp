@@ -144,7 +144,7 @@ TEST_F(Items, BaselinesAreThoseOfOneRank) {
   const auto baselines = [&](const Division& division) {
     return of_division(division, [&](const run::Run& run) {
       train(run);
-      return test(run, options_.best_checkpoint()).baselines;
+      return test(run, run_folder().best()).baselines;
     })[0];
   };
   const auto one = baselines({});
@@ -162,12 +162,12 @@ TEST_F(Items, InitialCheckpointsAreEqualToTheByte) {
     divide(division);
     with_manager(division.ranks, [&](const run::Run& run, Trainer& trainer, auto& manager) {
       checkpoint::TrainingState state;
-      state.describe(run, run.options, run.dataset, run.configuration_text, "last");
+      state.describe(run, run.options.model, run.dataset, run.configuration_text, "last");
       state.gather_sums({}, run.communicator);
       manager.save(state, {.resumable = true}, trainer);
       manager.finish(true);
     });
-    const std::string path = options_.checkpoint_folder() + "/epoch-0000.h5";
+    const std::string path = run_folder().checkpoints() + "/epoch-0000.h5";
     return std::pair(tensors_in(path), io::CheckpointFile(path).attributes());
   };
   options_.run.checkpoint_every.epochs = 1;

@@ -36,7 +36,7 @@ struct Element {
 };
 
 /// Expects 50 updates by Optimizer, which move weights by about 0.5, to be those by `reference` in fp64.
-void expect_follows(const config::OptimizerOptions& options, double weight_decay,
+void expect_follows(const training::OptimizerOptions& options, double weight_decay,
                     const std::function<void(Element&, double g, int t)>& reference) {
   constexpr std::int64_t users = 8;
   const auto device = portable_device();
@@ -83,7 +83,7 @@ void expect_follows(const config::OptimizerOptions& options, double weight_decay
 }
 
 TEST(Optimizer, AdamFollowsTheFp64Reference) {
-  config::OptimizerOptions o;
+  training::OptimizerOptions o;
   o.learning_rate = 0.01;
   for (const double decay : {0.0, 0.05}) {
     expect_follows(o, decay, [&](Element& e, double g, int t) {
@@ -96,11 +96,11 @@ TEST(Optimizer, AdamFollowsTheFp64Reference) {
 }
 
 TEST(Optimizer, RmspropAndSgdWithMomentumFollowTheFp64Reference) {
-  config::OptimizerOptions o{.type = device::OptimizerKind::rmsprop,
-                             .learning_rate = 0.003,
-                             .beta2 = 0.9,
-                             .epsilon = 1e-3,
-                             .momentum = 0.8};
+  training::OptimizerOptions o{.type = device::OptimizerKind::rmsprop,
+                               .learning_rate = 0.003,
+                               .beta2 = 0.9,
+                               .epsilon = 1e-3,
+                               .momentum = 0.8};
   expect_follows(o, 0.01, [&](Element& e, double g, int) {
     e.v = o.beta2 * e.v + (1 - o.beta2) * g * g;
     e.m = o.momentum * e.m + o.learning_rate * g / std::sqrt(e.v + o.epsilon);

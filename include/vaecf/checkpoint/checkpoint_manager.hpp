@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/timeline.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/snapshot.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
@@ -33,8 +34,7 @@ struct CheckpointRole {
 /// kept, and later writes are attempted.
 class CheckpointManager {
  public:
-  CheckpointManager(const Context& context, const config::TrainingConfig& options,
-                    std::int64_t steps_per_epoch, RunLog& events);
+  CheckpointManager(const Context& context, RunFolder folder, std::int64_t steps_per_epoch, RunLog& events);
   /// Waits for the active write.
   ~CheckpointManager();
 
@@ -74,9 +74,6 @@ class CheckpointManager {
     std::string best_error = {};  ///< error of linking the file to best.h5; empty if none
   };
 
-  bool automatic() const {
-    return options_.run.checkpoint_every.epochs == config::CheckpointEvery::automatic;
-  }
   /// Returns a snapshot that may be overwritten. Waits for one if memory for another is short.
   Snapshot free_snapshot(training::Trainer& trainer);
   /// Starts to write the best epoch that is kept in memory, if any, and then `next`.
@@ -98,7 +95,7 @@ class CheckpointManager {
   void prune();
 
   Context context_;
-  const config::TrainingConfig& options_;
+  RunFolder folder_;
   RunLog& events_;
   Clock::time_point begin_ = Clock::now();
   double spent_seconds_ = 0.0;  // in copies and writes since begin_

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/config/training_config.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
@@ -21,21 +21,18 @@ struct ResumePoint {
 /// valid checkpoint of the run folder; unreadable ones are skipped with a warning. Returns nullopt if "auto"
 /// finds none. Collective. Throws InputError on all ranks if the checkpoint is invalid, has another format
 /// version or was trained on another dataset.
-[[nodiscard]] std::optional<ResumePoint> find_resume_point(const Context& context,
-                                                           const config::TrainingConfig& options,
+[[nodiscard]] std::optional<ResumePoint> find_resume_point(const Context& context, const RunFolder& folder,
                                                            const io::DatasetFile& dataset,
                                                            const std::string& requested);
 
-/// Returns whether the checkpoint `resume_from` is in the checkpoint folder of this run. If so, the run
+/// Returns whether `folder.resume_from` is in the checkpoint folder of the run. If so, the run
 /// continues its log and checkpoints; otherwise it starts new ones. Collective; only rank 0 accesses the
 /// file.
-[[nodiscard]] bool resumes_in_place(const Context& context, const config::TrainingConfig& options,
-                                    const std::string& resume_from);
+[[nodiscard]] bool resumes_in_place(const Context& context, const RunFolder& folder);
 
 /// Makes best.h5 contain the best epoch of `state`. If that epoch is lost, or `select` has changed, logs a
 /// warning, moves best.h5 to checkpoints/aside and resets the best epoch in `state`. Collective.
-void reconcile_best_checkpoint(const Context& context, const config::TrainingConfig& options,
-                               const std::string& resume_from, const std::string& select,
+void reconcile_best_checkpoint(const Context& context, const RunFolder& folder, const std::string& select,
                                TrainingState& state);
 
 }  // namespace vaecf::checkpoint

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/failure.hpp>
 #include <vaecf/base/timeline.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 
 #include <string>
 
@@ -17,9 +18,9 @@ struct RunFailure {
   Activity::Report at;  ///< activity of that rank
 };
 
-/// Appends the event "failed" to metrics.jsonl in `run_folder`. Does nothing if the file does not exist or
+/// Appends the event "failed" to metrics.jsonl in the folder. Does nothing if the file does not exist or
 /// cannot be written. Blocks for at most 5 seconds, since the file system may be the cause of the failure.
 /// Any thread may call it.
-void log_failure(const std::string& run_folder, const RunFailure& failure);
+void log_failure(const RunFolder& folder, const RunFailure& failure);
 
 }  // namespace vaecf::checkpoint

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/config/training_config.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/json.hpp>
 
@@ -18,8 +18,7 @@ class RunLog {
     append,  ///< a test or a benchmark, which adds to existing files
   };
   /// Opens the log. Throws RunError if the run folder is not writable.
-  RunLog(const Context& context, const config::TrainingConfig& options, const std::string& configuration,
-         Mode mode);
+  RunLog(const Context& context, const RunFolder& folder, Mode mode);
 
   /// Writes the event with the current time. If that fails, as on a full disk, buffers the event until the
   /// next write() or finish(), and reports it as note_checkpoint() does.

@@ -30,9 +30,8 @@ class Snapshot {
   explicit Snapshot(ReadRows read) : read_(std::move(read)) {}
 
   /// Copies state and tensors to rank 0; if ranks share the items, tensors are not copied, and write() reads
-  /// them as they are then. Collective. `options` must outlive this object.
-  void take(const Context& context, const config::TrainingConfig& options, const TrainingState& state,
-            training::Trainer& trainer);
+  /// them as they are then. Collective. The options of the trainer must outlive this object.
+  void take(const Context& context, const TrainingState& state, training::Trainer& trainer);
   /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
   /// if writing fails, and Diverged if a value is not finite, so that such a checkpoint never replaces a good
   /// one.
@@ -54,7 +53,7 @@ class Snapshot {
   std::vector<std::int64_t> updates_by_parameter_group_;
   std::unique_ptr<training::StateCopy> copy_;
   ReadRows read_;
-  const config::TrainingConfig* options_ = nullptr;
+  const training::Options* options_ = nullptr;
   std::int64_t item_slices_ = 1;
 };
 

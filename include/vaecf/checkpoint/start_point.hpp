@@ -15,7 +15,7 @@ class StartPoint {
  public:
   /// Reads the checkpoint, except tensors. Throws InputError on all ranks if the file is not a valid
   /// checkpoint, or does not fit the model of the run.
-  StartPoint(const Context& context, const config::TrainingConfig& options, const io::DatasetFile& dataset,
+  StartPoint(const Context& context, const models::ModelOptions& options, const io::DatasetFile& dataset,
              const std::string& path);
 
   /// Overwrites the initial weights of the trainer. Items that the checkpoint does not contain keep their
@@ -33,7 +33,7 @@ class StartPoint {
 
 /// Checks the checkpoint `path` to start from. Collective. Throws InputError on all ranks if it is not valid,
 /// or its weights do not fit the model of the run.
-void validate_start(const Context& context, const config::TrainingConfig& options,
+void validate_start(const Context& context, const models::ModelOptions& options,
                     const io::DatasetFile& dataset, const std::string& path);
 
 }  // namespace vaecf::checkpoint

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/config/training_config.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/training/options.hpp>
 
 #include <array>
 #include <cstdint>
@@ -51,7 +52,7 @@ struct TrainingState {
 
   /// Sets the selecting metric, the configuration, and the items, checksum and features of the dataset; also
   /// its summary, unless that is set. Collective.
-  void describe(const Context& context, const config::TrainingConfig& options, const io::DatasetFile& dataset,
+  void describe(const Context& context, const models::ModelOptions& options, const io::DatasetFile& dataset,
                 const std::string& configuration_text, const std::string& metric);
   /// Returns whether `metric` of the completed epoch is larger than all previous ones, and updates the best
   /// epoch or counts the validations since then.
@@ -67,7 +68,7 @@ struct TrainingState {
 };
 
 /// Returns the attributes of a checkpoint with `state`.
-io::Attributes checkpoint_attributes(const config::TrainingConfig& options, const TrainingState& state);
+io::Attributes checkpoint_attributes(const training::Options& options, const TrainingState& state);
 
 /// Throws InputError if the model of a checkpoint may compute what this version does not implement: if a key
 /// of `model` in its configuration is unknown.

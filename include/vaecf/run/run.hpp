@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/config/training_config.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -25,6 +26,15 @@ struct RunState {
 struct Run : Context, RunState {
   const config::TrainingConfig& options;
   io::DatasetFile dataset;
+
+  checkpoint::RunFolder folder() const {
+    return {options.run_folder(),
+            configuration_text,
+            resume_from,
+            options.run.keep,
+            options.run.checkpoint_every.epochs == config::CheckpointEvery::automatic,
+            options.run.retry_seconds};
+  }
 };
 
 }  // namespace vaecf::run

@@ -2,7 +2,6 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/config/training_config.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <algorithm>
@@ -30,10 +29,10 @@ struct ItemSliceProblem {
   double memory_rate_ratio_between = 60.0;  ///< bytes of memory traffic in that of one between hosts
 };
 
-/// Returns the sizes that determine the traffic of a step of a model with the tensors `tensors` on the ranks
-/// of `world` with devices like `device`, and with it the number of item slices. `items` is the number of
-/// items.
-inline ItemSliceProblem item_slice_problem(const config::TrainingConfig& options,
+/// Returns the sizes that determine the traffic of a step of `batch_users` users, over all ranks, of a model
+/// with the tensors `tensors` on the ranks of `world` with devices like `device`, and with it the number of
+/// item slices. `items` is the number of items.
+inline ItemSliceProblem item_slice_problem(std::int64_t batch_users,
                                            const std::vector<device::TensorSpec>& tensors, std::int64_t items,
                                            const comm::Communicator& world,
                                            const device::DeviceFacts& device) {
@@ -42,7 +41,7 @@ inline ItemSliceProblem item_slice_problem(const config::TrainingConfig& options
   problem.ranks = world.size();
   problem.ranks_per_host = world.local_size();
   problem.items = items;
-  problem.batch_users = options.train.batch_size;
+  problem.batch_users = batch_users;
   problem.half_gathers =
       device.kind == device::DeviceKind::cuda &&
       (device.precision == device::Precision::bf16 || device.precision == device::Precision::fp16);

@@ -2,12 +2,12 @@
 
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/base/views.hpp>
-#include <vaecf/config/training_config.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/device/step_timer.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/trainable_model.hpp>
+#include <vaecf/training/options.hpp>
 #include <vaecf/training/state_copy.hpp>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class Annealing {
  public:
   /// `automatic_epochs`: T in epochs if options.epochs is automatic. Otherwise exactly one of options.steps,
   /// options.epochs and options.users must be above 0.
-  Annealing(const config::AnnealingOptions& options, double automatic_epochs, std::int64_t steps_per_epoch)
+  Annealing(const AnnealingOptions& options, double automatic_epochs, std::int64_t steps_per_epoch)
       : cap_(options.cap),
         automatic_epochs_(automatic_epochs),
         updates_(options.steps > 0.0 ? options.steps
@@ -108,8 +108,8 @@ struct ParameterGroup;
 class Trainer {
  public:
   /// Reads this rank's training users and initializes the weights. The model accepts batches of
-  /// `min_model_rows` users or more, for evaluation. Collective. `run` must outlive this object.
-  Trainer(const Context& context, const config::TrainingConfig& options, const io::DatasetFile& dataset,
+  /// `min_model_rows` users or more, for evaluation. Collective. `options` must outlive this object.
+  Trainer(const Context& context, const Options& options, const io::DatasetFile& dataset,
           std::int64_t min_model_rows);
   /// Frees the memory of the training; blocks until background sampling has finished.
   ~Trainer();
@@ -154,6 +154,7 @@ class Trainer {
   double beta() const;
   const Annealing& annealing() const { return annealing_; }
   TrainingFacts facts() const;
+  const Options& options() const { return options_; }
 
   /// Returns the network with the weights of all updates so far; valid until the next step. The first call
   /// after a step is collective.
@@ -195,7 +196,7 @@ class Trainer {
   std::span<const StateTensor> state_tensors() const;
 
   Context context_;
-  const config::TrainingConfig& options_;
+  const Options& options_;
   std::shared_ptr<const comm::RankGrid> grid_;
   data::VirtualShards shards_;
   Range owned_;  // virtual shards of this rank's model-parallel group

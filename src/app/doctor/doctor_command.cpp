@@ -239,7 +239,8 @@ class CheckRunner {
         options.precision = config_.backend.precision;
         const device::DeviceFacts facts = device::make_device(options)->facts();
         return CheckResults{check_item_slices(
-            training::item_slice_problem(configured, tensors, data.items(), ranks_, facts), times)};
+            training::item_slice_problem(configured.train.batch_size, tensors, data.items(), ranks_, facts),
+            times)};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();

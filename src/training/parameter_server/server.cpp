@@ -140,7 +140,7 @@ void ParameterServerChannel::all_gather_shards(const device::Buffer* shard, devi
   }
 }
 
-ParameterServer::ParameterServer(const config::TrainingConfig& options, comm::Communicator& communicator,
+ParameterServer::ParameterServer(const Options& options, comm::Communicator& communicator,
                                  device::Device& device, const device::ParameterLayout& layout,
                                  ParameterServerChannel& channel, Optimizer& optimizer)
     : device_(device),

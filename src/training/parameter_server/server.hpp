@@ -5,6 +5,7 @@
 #include <vaecf/context/context.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/device/step_timer.hpp>
+#include <vaecf/training/options.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <algorithm>
@@ -142,9 +143,9 @@ class StalenessController {
 class ParameterServer {
  public:
   /// `channel` and `optimizer`, which has the moments of this server's shard, must outlive this object.
-  ParameterServer(const config::TrainingConfig& options, comm::Communicator& communicator,
-                  device::Device& device, const device::ParameterLayout& layout,
-                  ParameterServerChannel& channel, Optimizer& optimizer);
+  ParameterServer(const Options& options, comm::Communicator& communicator, device::Device& device,
+                  const device::ParameterLayout& layout, ParameterServerChannel& channel,
+                  Optimizer& optimizer);
 
   device::Buffer& masters() { return masters_.master(); }
 

@@ -19,8 +19,8 @@ namespace {
 /// outdated until synced_model() or gather_state() is called.
 class ParameterServerTraining final : public Strategy {
  public:
-  ParameterServerTraining(const config::TrainingConfig& options, const comm::RankGrid& grid,
-                          TrainingData& data, device::StepTimer& timer)
+  ParameterServerTraining(const Options& options, const comm::RankGrid& grid, TrainingData& data,
+                          device::StepTimer& timer)
       : device_(data.device),
         data_(data),
         weights_(data.model->parameters()),
@@ -169,9 +169,8 @@ class ParameterServerTraining final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_parameter_server(const config::TrainingConfig& options,
-                                                const comm::RankGrid& grid, TrainingData& data,
-                                                device::StepTimer& timer) {
+std::unique_ptr<Strategy> make_parameter_server(const Options& options, const comm::RankGrid& grid,
+                                                TrainingData& data, device::StepTimer& timer) {
   return std::make_unique<ParameterServerTraining>(options, grid, data, timer);
 }
 

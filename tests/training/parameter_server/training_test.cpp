@@ -120,7 +120,7 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
        "distributed.parameter_server.servers=2"});
   on_ranks(5, [&](const run::Run& run) {
     train(run);
-    const run::TestResult result = test(run, options_.best_checkpoint());
+    const run::TestResult result = test(run, run_folder().best());
     const double popular = result.baselines.at(0).result.metrics.at("ndcg@10").mean;
     EXPECT_GT(result.model.metrics.at("ndcg@10").mean, 2 * popular);
     EXPECT_GT(popular, 0.0);
