@@ -23,6 +23,7 @@
 #include "app/console.hpp"
 #include "app/cores.hpp"
 #include "app/rank_session.hpp"
+#include "app/run_arguments.hpp"
 #include "app/task_result.hpp"
 #include "support/messages.hpp"
 
@@ -91,12 +92,18 @@ TEST(CommandLine, InvalidNumberErrorNamesTheRange) {
     expect_in(refusal({"recommend", "c.yaml", "--top", number}),
               {std::string("--top: must be an integer from 1 to 2147483647, got ") + number + ";"});
   }
+  expect_in(refusal({"recommend", "c.yaml", "--reasons", "0"}), {"--reasons: must be an integer from 1 to"});
   for (const char* number : {"-1", "18446744073709551616", "1e3", "0x"})
     expect_in(refusal({"synthesize", "o.h5", "--seed", number}), {"must be an integer from 0 to"});
   EXPECT_NO_THROW(parse({"synthesize", "o.h5", "--test-users", "0", "--seed", "18446744073709551615"}));
 }
 
 // A child process, because the limit counts all processes of the user. It does not apply to root.
+TEST(CommandLine, FileNamesOfSeveralSeedsGetTheNumberBeforeTheExtension) {
+  EXPECT_EQ(with_number("users.h5", 3), "users-3.h5");
+  EXPECT_EQ(with_number("a.b/users", 12), "a.b/users-12");
+}
+
 TEST(TaskResult, RefusedThreadNamesTheLimit) {
   constexpr int not_enforced = 77;
   const pid_t child = ::fork();

@@ -1,4 +1,3 @@
-#include <vaecf/device/parameters.hpp>
 
 #include <functional>
 #include <limits>
