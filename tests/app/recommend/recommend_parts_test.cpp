@@ -9,7 +9,6 @@
 
 #include "app/recommend/histories.hpp"
 #include "app/recommend/item_names.hpp"
-#include "app/recommend/output.hpp"
 #include "app/recommend/recommend_arguments.hpp"
 #include "app/recommend/target_users.hpp"
 #include "app/recommend/user_item_columns.hpp"
@@ -55,23 +54,6 @@ TEST_F(ListFiles, CsvFieldsMayBeQuoted) {
   EXPECT_EQ(last_location_, path + ":6");
   expect_in(message_of<InputError>([&] { rows(write("a,b\n\"open,x\n")); }),
             {":2: ", "is not closed before the end of the file; close the quote, or double it"});
-}
-
-TEST_F(ListFiles, WrittenCsvFieldsAreQuotedWhereNeeded) {
-  const std::string path = (folder_.path() / "top.csv").string();
-  RecommendationOutput output(OutputFormat::csv, path,
-                              {.users = {{}, {"plain", "1,2", "two\nlines"}},
-                               .items = {{}, {"a \"quote\"", "b"}},
-                               .titles = {},
-                               .k = 1,
-                               .attributes = {}});
-  output.append({std::array{0, 1, 0}, std::array{0.5F, 1.0F, 2.0F}});
-  output.commit();
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(),
-            "user,item,score\nplain,\"a \"\"quote\"\"\",0.5\n\"1,2\",b,1\n"
-            "\"two\nlines\",\"a \"\"quote\"\"\",2\n");
 }
 
 TEST_F(ListFiles, FilesWithoutLinesAreErrors) {

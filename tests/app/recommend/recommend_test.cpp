@@ -1,6 +1,5 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -181,14 +180,9 @@ TEST_F(Recommend, NewItemsAreLeftOutUnlessTheyAreIncluded) {
 }
 
 TEST_F(Recommend, InvalidInputsAreErrors) {
-  workspace.write("bad.csv", "ann,1\nann\n");
   for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
-           {"--set name=new", "best.h5 does not exist; train first"},
-           {"--input bad.csv --output o.tsv",
-            "bad.csv:2: must have a user in column 0 and an item in column 1"},
-           {"--titles", "titles"}})
+           {"--set name=new", "best.h5 does not exist; train first"}, {"--titles", "titles"}})
     workspace.refuse("recommend small.yaml " + arguments, message);
-  EXPECT_FALSE(workspace.exists("o.tsv"));
   workspace.refuse("recommend small.yaml --output /dev/null/o.tsv", "/dev/null/o.tsv", 0, 1);
 }
 
@@ -261,83 +255,6 @@ TEST_F(Serving, StoredConfigurationCounts) {
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_NEAR(sliced[i].score, lines[i].score, 1e-5) << i;
   workspace.refuse(command + "--set model.hidden=[13]", "must have shape");
   workspace.refuse(command + "--set model.width=1", "model.width is not a key");
-}
-
-TEST_F(Serving, JsonHasAnObjectPerUser) {
-  ship();
-  const auto lines =
-      lines_of(workspace.succeed("recommend --checkpoint model.h5 --quiet --top 3 --input new.csv").out);
-  workspace.succeed(shipped + "--input new.csv --output top.jsonl");
-  workspace.succeed(shipped + "--input new.csv --output top.json");
-  const io::Json all = io::Json::parse(workspace.read("top.json"));
-  const auto objects = io::read_json_lines(workspace.path("top.jsonl"));
-  ASSERT_EQ(objects.size(), 2U);
-  EXPECT_EQ(all.get<std::vector<io::Json>>(), objects);
-  EXPECT_EQ(io::Json::parse(workspace.succeed(shipped + "--input new.csv --format json").out), all);
-  EXPECT_EQ(objects[0].at("user").get<std::string>(), "ann");
-  EXPECT_EQ(objects[1].at("user").get<std::string>(), "bob");
-  EXPECT_TRUE(objects[1].at("scores")[0].is_null()) << "popular items have no score";
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto item = objects[0].at("items")[i].get<std::int64_t>();
-    EXPECT_EQ(std::to_string(item), lines[i].item);
-    EXPECT_EQ(objects[0].at("titles")[i].get<std::string>(), format("Film {}, the", item));
-    EXPECT_EQ(objects[0].at("scores")[i].get<double>(), lines[i].score);
-    EXPECT_EQ(format("{:.9g}", static_cast<float>(lines[i].score)), format("{}", lines[i].score))
-        << "a float";
-  }
-  workspace.succeed("recommend --checkpoint model.h5 --quiet --input new.csv --output plain.jsonl");
-  EXPECT_FALSE(io::read_json_lines(workspace.path("plain.jsonl"))[0].contains("titles"));
-  workspace.succeed(shipped + "--input new.csv --output top.hdf5");
-  EXPECT_EQ(workspace.read("top.hdf5").substr(1, 3), "HDF");
-  // Users are numbers if each of them is one.
-  workspace.write("numbers.csv", "12,1\n-3,4\n");
-  expect_in(workspace.succeed(shipped + "--input numbers.csv --format jsonl").out, {"{\"user\":12,", ":-3,"});
-  workspace.write("zero.csv", "12,1\n007,4\n");
-  expect_in(workspace.succeed(shipped + "--input zero.csv --format jsonl").out, {"\"12\",", "\"007\","});
-}
-
-TEST_F(Serving, ReasonsFollowTheItemsInEveryFormat) {
-  const std::string command = "recommend c.yaml --quiet --top 3 --titles --reasons 3 --input new.csv ";
-  workspace.succeed(command + "--output why.csv");
-  const std::string csv = workspace.read("why.csv");
-  EXPECT_EQ(csv.substr(0, csv.find('\n')),
-            "user,item,score,title,because_1,contribution_1,because_title_1,because_2,contribution_2,"
-            "because_title_2,because_3,contribution_3,because_title_3");
-  EXPECT_EQ(count(csv, ",,,\n"), 6) << "ann has two items: " << csv;
-  EXPECT_EQ(count(csv, ",,,,,,,,,\n"), 3) << "bob has none: " << csv;
-  workspace.succeed(command + "--output why.jsonl");
-  const auto objects = io::read_json_lines(workspace.path("why.jsonl"));
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto numbers = objects[0].at("contribution")[i].get<std::vector<double>>();
-    const auto because = objects[0].at("because")[i].get<std::vector<std::int64_t>>();
-    ASSERT_EQ(because.size(), 2U);
-    EXPECT_EQ(std::set<std::int64_t>(because.begin(), because.end()), (std::set<std::int64_t>{1, 4}));
-    EXPECT_GE(numbers.at(0), numbers.at(1));
-    EXPECT_NEAR(numbers[0] + numbers[1], objects[0].at("scores")[i].get<double>(), 1e-5);
-    EXPECT_EQ(objects[0].at("because_titles")[i][0].get<std::string>(), format("Film {}, the", because[0]));
-    EXPECT_TRUE(objects[1].at("because")[i].empty() && objects[1].at("contribution")[i].empty());
-    expect_in(csv, {format(",{},{:.9g},\"Film {}, the\",{},{:.9g},", because[0], numbers[0], because[0],
-                           because[1], numbers[1])});
-  }
-  EXPECT_EQ(count(workspace.succeed(command).out, "\t\t\t\n"), 6);
-  // The other columns are those without reasons.
-  workspace.succeed("recommend c.yaml --quiet --top 3 --titles --input new.csv --output plain.jsonl");
-  const auto plain = io::read_json_lines(workspace.path("plain.jsonl"));
-  EXPECT_FALSE(plain[0].contains("because"));
-  for (const char* const name : {"items", "scores", "titles"})
-    EXPECT_EQ(plain[0].at(name), objects[0].at(name));
-  workspace.refuse("recommend c.yaml --reasons 0", "--reasons");
-}
-
-TEST_F(Serving, IdsThatAreNotUtf8AreAnErrorInJson) {
-  ship();
-  workspace.write("odd.csv", "ann,1\n\xe9va,2\n");
-  for (const char* const file : {"top.json", "top.jsonl"}) {
-    workspace.refuse(shipped + "--input odd.csv --output " + file,
-                     "user \\xe9va is not UTF-8, which JSON requires; choose a .tsv, .csv or .h5 file");
-    EXPECT_FALSE(workspace.exists(file));
-  }
-  EXPECT_EQ(count(workspace.succeed(shipped + "--input odd.csv --output -").out, "\xe9va\t"), 3);
 }
 
 TEST_F(Serving, SelectedUsersInTheOrderOfTheRequest) {
