@@ -56,6 +56,7 @@ io::Event start_event(const Run& run) {
       .set("ranks", std::int64_t{run.communicator.size()})
       .set("item_slices", std::int64_t{run.item_slices()})
       .set("communication", run.communicator.description())
+      .set("bucket_bytes", comm::bucket_bytes(run.options.distributed, run.communicator))
       .set("device", to_string(device.kind))
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})
