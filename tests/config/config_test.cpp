@@ -107,7 +107,6 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
           {"name: x\ntrain:\n  epochs: 2\n  batch_sise: 5\n",
            "4: train.batch_sise is not a key (did you mean train.batch_size?)"},
           {"trian: {epochs: 2}\n", "1: trian is not a key (did you mean train?)"},
-          {"\"\": 1\n", "1:  is not a key; keys of the file: name, data, "},
           {"\nlearning_rate: 1\n",
            "2: learning_rate is not a key (did you mean train.optimizer.learning_rate?)"},
           {"train: {optimiser: {type: adam}}\n",
@@ -160,6 +159,7 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
     EXPECT_EQ(refusal(text), "c.yaml:" + message);
   for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
            {"model: {banana: 1}", "c.yaml:1: model.banana is not a key; keys of model: type, "},
+           {"\"\": 1\n", "c.yaml:1:  is not a key; keys of the file: name, data, "},
            {"name: x\ntrain: {epochs: 2\n", "c.yaml:"},
            {"train: {patience: 3}\nvalidation: {every: never}", "set validation.every to at least 1"},
            {"train: {patience: 3}\nvalidation: {select: last}", "set it to a metric"},
