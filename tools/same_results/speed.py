@@ -50,6 +50,8 @@ def train_step(precision, ranks, validation=False):
 
 CASES = [
     train_step("fp32", 1, validation=True), train_step("fp32", 2), train_step("bf16", 1), train_step("bf16", 2),
+    Case("validation-2-slices", "config.yaml -q --benchmark --set distributed.item_slices=2", 2, "benchmark",
+         (("validation-2-slices", "evaluation_seconds", 1000.0),)),
     Case("prepare", "prepare config.yaml -q --force"),
     Case("solve", "config.yaml -q --train --set model.type=ease", event="solve", values=(("solve", "seconds", 1000.0),)),
     Case("recommend", f"recommend --checkpoint {CHECKPOINT} -q --input new.csv --set device=cpu --output top.tsv"),
@@ -97,7 +99,7 @@ def summary(old, new):
 def line_of(name, result):
     """Returns the line of a measurement in the printed table."""
     verdict = "slower" if result["low"] > 1 else "faster" if result["high"] < 1 else "same"
-    return (f"{name:<14} {result['old_ms']:10.2f} {result['new_ms']:10.2f} {result['ratio']:8.3f}   "
+    return (f"{name:<20} {result['old_ms']:10.2f} {result['new_ms']:10.2f} {result['ratio']:8.3f}   "
             f"{result['low']:.3f} to {result['high']:.3f}   {verdict}")
 
 
@@ -153,7 +155,7 @@ def measure_all(cases, sides, environment, folder, say):
         (place / "config.yaml").write_bytes(yaml(settings))
         for arguments in SETUP:
             execute(program, arguments, 1, place, environment)
-    print(f"{'':<14} {'OLD ms':>10} {'NEW ms':>10} {'NEW/OLD':>8}   95 % interval", flush=True)
+    print(f"{'':<20} {'OLD ms':>10} {'NEW ms':>10} {'NEW/OLD':>8}   95 % interval", flush=True)
     results = {}
     for case in cases:
         say(f"{case.name}: {PAIRS} pairs")
