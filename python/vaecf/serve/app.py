@@ -196,7 +196,7 @@ class App:
         if len(lists) > limits.users:
             raise Refused(413, f"{name}: a request has at most {limits.users} (--max-users), got {len(lists)}")
         if asked.k > limits.k:  # type: ignore[attr-defined]
-            raise Refused(400, f"k: must be at most {limits.k} (--max-k), got {asked.k}")  # type: ignore[attr-defined]
+            raise Refused(413, f"k: must be at most {limits.k} (--max-k), got {asked.k}")  # type: ignore[attr-defined]
         if isinstance(asked, Recommend) and asked.reasons > limits.reasons:
-            raise Refused(400, f"reasons: must be at most {limits.reasons} (--max-reasons), got {asked.reasons}")
+            raise Refused(413, f"reasons: must be at most {limits.reasons} (--max-reasons), got {asked.reasons}")
         return asked
