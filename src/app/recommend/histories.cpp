@@ -200,8 +200,6 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
         {value, row.number(), time_column ? time_in(row.at(*time_column)) : 0.0});
   });
   if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
-  if (std::ranges::all_of(rows, &std::vector<std::int32_t>::empty))
-    throw_none_known("--input " + path, histories.unknown, items);
   constexpr std::int64_t most = models::Reasons::max_left_out;
   if (std::ranges::any_of(rows, [](const auto& row) { return std::ssize(row) > most; }))
     histories.last = sorted_rows(last_items(rows));

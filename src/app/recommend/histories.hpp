@@ -40,7 +40,7 @@ Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows,
 /// Users are in order of first appearance. Further columns and repeated lines are allowed, and a header as
 /// described in docs/SOURCES.md. With `weights`, a user's weights are divided by their mean; null: all are 1.
 /// Throws InputError with file and line if a line is malformed or a weight is not above 0, and if there are
-/// no lines, or none with a known item.
+/// no lines.
 Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items,
                          const InputWeights* weights = nullptr);
 

@@ -193,6 +193,7 @@ TargetUsers make_new_users(const RecommendArguments& arguments, const data::Sour
             some_of(std::move(nothing)), some_of(std::move(known.rows))};
   }
   Histories histories = read_input(arguments, source, checkpoint, names, log, duplicates);
+  if (histories.seen.columns.empty()) throw_none_known("--input " + input, histories.unknown, names);
   if (histories.unknown.count() > 0) {
     log.warn("{}: skipped {} lines with unknown items ({})", input, histories.unknown.count(),
              histories.unknown.text());

@@ -70,6 +70,10 @@ TEST_F(ExcludePairs, AreExcludedForTheirUsersOnly) {
   const Result others = workspace.succeed("recommend small.yaml --top 5 --exclude-pairs others.csv");
   EXPECT_NE(others.err.find("none of its users, such as nobody, is among those"), std::string::npos);
   EXPECT_EQ(lines_of(others.out).at(0).item, before[0].item);
+  workspace.write("unknown.csv", "user,item\n" + user + ",nothing\n");
+  const Result unknown = workspace.succeed("recommend small.yaml --top 5 --exclude-pairs unknown.csv");
+  EXPECT_NE(unknown.err.find("--exclude-pairs unknown.csv: excludes nothing"), std::string::npos);
+  EXPECT_EQ(unknown.out, others.out);
   workspace.refuse(command + "--exclude-pairs none.csv", "none.csv");
   const std::string way = "$PROGRAM recommend small.yaml --quiet --exclude-pairs pairs.csv --output ";
   ASSERT_EQ(workspace.bash(way + "one.tsv && $MPIRUN -np 2 " + way + "two.tsv").code, 0);
