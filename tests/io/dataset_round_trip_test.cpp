@@ -163,6 +163,20 @@ TEST_F(DatasetRoundTrip, FingerprintsOfDifferentDatasetsDiffer) {
   EXPECT_NE(DatasetFile(file("i.h5")).fingerprint(), items);
 }
 
+TEST_F(DatasetRoundTrip, ErrorSaysWhyADatasetIsNotReplaced) {
+  const std::string path = file("a.h5");
+  write_small_dataset(path);
+  test::Hdf5Editor(path).put_string_attribute("requires", "soft targets");
+  try {
+    check_replaceable(path, false);
+    FAIL() << "replaced";
+  } catch (const InputError& error) {
+    for (const char* part : {"pass --replace", "requires a program that knows soft targets"})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(check_replaceable(path, true));
+}
+
 // The numbers of items per user are equal, so only the items differ.
 TEST_F(DatasetRoundTrip, FingerprintOfAForeignFileCoversItsContents) {
   const std::string path = file("own.h5");

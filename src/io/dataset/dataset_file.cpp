@@ -71,20 +71,21 @@ std::string text_of(const Attribute& attribute) {
       attribute);
 }
 
-/// Returns whether `path` is an intact dataset that `prepare` or `synthesize` wrote. Reads all of it.
-bool is_own_dataset(const std::string& path) {
+/// Returns why `path` is not an intact dataset that `prepare` or `synthesize` wrote; empty if it is one.
+/// Reads all of it.
+std::string why_not_own_dataset(const std::string& path) {
   try {
     const DatasetFile file(path);
     for (const char* const attribute : {"format_version", "name", "users", "interactions", "source"}) {
-      if (!file.attributes().contains(attribute)) return false;
+      if (!file.attributes().contains(attribute)) return format("{}: has no attribute `{}`", path, attribute);
     }
     add_contents(
         file, [](std::span<const std::byte>) {}, std::numeric_limits<std::int64_t>::max());
-    return true;
+    return {};
   } catch (const FileInUseError&) {
     throw;
-  } catch (const InputError&) {
-    return false;
+  } catch (const InputError& error) {
+    return error.what();
   }
 }
 
@@ -105,15 +106,15 @@ void require_unique(const std::vector<Id>& ids, const std::string& file, const c
 }  // namespace
 
 bool check_replaceable(const std::string& path, bool replace) {
-  const bool intact = is_own_dataset(path);
+  const std::string reason = why_not_own_dataset(path);
   std::error_code error;
-  if (!intact && !replace && std::filesystem::is_regular_file(path, error)) {
+  if (!reason.empty() && !replace && std::filesystem::is_regular_file(path, error)) {
     throw_if_in_use(path);
     throw InputError(format(
-        "{}: exists and is not an intact dataset that prepare or synthesize wrote; choose another file, or pass --replace to overwrite it",
-        path));
+        "{}: exists and is not an intact dataset that prepare or synthesize wrote; choose another file, or pass --replace to overwrite it ({})",
+        path, reason));
   }
-  return intact;
+  return reason.empty();
 }
 
 struct DatasetFile::Content {
