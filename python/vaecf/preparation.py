@@ -82,7 +82,7 @@ def prepare(
     ...               dates=["2026-02-20", "2026-03-05"], file="data/weeks.h5")
     Dataset('data/weeks.h5'): 60 users, 20 items
     >>> late = events["time"] > "2026-02-20"
-    >>> vaecf.prepare(events[~late], test=events[late], user="user", item="item", file="data/split.h5").test.held_out.sum() == late.sum()
+    >>> bool(vaecf.prepare(events[~late], test=events[late], user="user", item="item", file="data/split.h5").test.held_out.sum() == late.sum())
     True
     >>> data = vaecf.prepare(events, user="user", item="item", items=items, item_features="genre", users=users,
     ...                      user_features=["age"], file="data/features.h5")

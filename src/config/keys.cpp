@@ -165,13 +165,13 @@ std::vector<Key> all_keys() {
           Constraint{"greater than 0 and below 1",
                      [](double fraction) { return fraction > 0 && fraction < 1; },
                      io::Json{{"exclusiveMinimum", 0}, {"exclusiveMaximum", 1}}},
-          "fraction of a held-out user's items that are targets"),
+          "fraction of a held-out user's items that are held out"),
       KEY("data.prepare.split", prepare.split,
           "strong: liang2018 (bit-exact to the published split), random, stable (by hashes, so that no user changes its part when data are added); "
           "weak: leave_one_out, ratio, given (read from files); time: events after two cuts in time"),
       formerly("data.prepare.holdout",
                KEY("data.prepare.held_out", prepare.held_out,
-                   "splits leave_one_out and ratio only: which items of a user become targets")),
+                   "splits leave_one_out and ratio only: which items of a user are held out")),
       exclusive(KEY("data.prepare.time_quantiles", prepare.time_quantiles, two_quantiles(),
                     "split time: fractions of the events before the cuts for validation and test; "
                     "set this or dates")),

@@ -69,7 +69,7 @@ TEST_F(PrepareItems, ItemsOfTheTableWithoutATrainEventFollowInTheOrderOfTheirHas
   EXPECT_EQ(items_of("train"), (ItemsOf{{"1", {"20"}}, {"2", {"21"}}}));
   EXPECT_EQ(items_of("validation/held_out"), (ItemsOf{{"1", {"21"}}, {"2", {"20"}}}));
   EXPECT_EQ(items_of("test/held_out"), (ItemsOf{{"1", {}}, {"2", {"23"}}}));
-  EXPECT_EQ(stage("test: targets that are new items").events, 1);
+  EXPECT_EQ(stage("test: held-out items that are new").events, 1);
   EXPECT_EQ(stage("test: dropped, no train user has the item").events, 1);
   const std::string path = source_.items.path;
   expect_in(
@@ -206,8 +206,8 @@ TEST_F(PrepareNewItems, DrawnItemsLeaveTrainAndFoldInAndBecomeTargets) {
     const Texts matrices = {"train", "validation/fold_in", "validation/held_out", "test/fold_in",
                             "test/held_out"};
     for (const std::string& matrix : matrices) with[matrix] = items_of(matrix);
-    const std::int64_t targets = stage("validation: targets that are new items").events +
-                                 stage("test: targets that are new items").events;
+    const std::int64_t targets = stage("validation: held-out items that are new").events +
+                                 stage("test: held-out items that are new").events;
     EXPECT_EQ(stage("train: removed, of new items").events + targets, 3 * 12) << "all their events";
     EXPECT_EQ(stage("train: removed, of new items").items, 3);
 
@@ -250,7 +250,7 @@ TEST_F(PrepareNewItems, WeakSplitsAndTimeTargetTheHeldOutEventsOnNewItems) {
       return found;
     };
     EXPECT_EQ(count("train") + count("validation/fold_in") + count("test/fold_in"), 0);
-    EXPECT_EQ(count("test/held_out"), stage("test: targets that are new items").events);
+    EXPECT_EQ(count("test/held_out"), stage("test: held-out items that are new").events);
     EXPECT_GT(count("test/held_out"), 0);
     if (split == SplitMethod::time) continue;
     EXPECT_EQ(

@@ -49,12 +49,12 @@ TEST_F(Prepare, ReportAndAttributesMatchTheWrittenDataset) {
   EXPECT_EQ(stage("train").users, 20);
   EXPECT_EQ(stage("train").items, file().items());
   EXPECT_EQ(stage("test: fold-in").events, file().entries("test/fold_in"));
-  EXPECT_EQ(stage("test: targets").events, file().entries("test/held_out"));
+  EXPECT_EQ(stage("test: held-out items").events, file().entries("test/held_out"));
   EXPECT_EQ(stage("test: users without a target").users, 0);
-  EXPECT_EQ(stage("validation: fold-in").events + stage("validation: targets").events +
+  EXPECT_EQ(stage("validation: fold-in").events + stage("validation: held-out items").events +
                 stage("validation: dropped, no train user has the item").events,
             40);
-  expect_in(to_table(report_), {"validation: targets", "330 lines read"});
+  expect_in(to_table(report_), {"validation: held-out items", "330 lines read"});
 
   const auto whole = [](std::int64_t value) { return io::Attribute(value); };
   const std::vector<std::pair<std::string, io::Attribute>> expected{

@@ -97,9 +97,9 @@ void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareRepor
     report.stages.push_back(
         part.unknown_fold_in.stage(part.name + ": fold-in dropped, no train user has the item"));
   if (!weak_) report.stages.push_back(part.fold_in.stage(part.name + ": fold-in"));
-  report.stages.push_back(part.targets.stage(part.name + ": targets"));
+  report.stages.push_back(part.targets.stage(part.name + ": held-out items"));
   if (part.new_targets.events() > 0)
-    report.stages.push_back(part.new_targets.stage(part.name + ": targets that are new items"));
+    report.stages.push_back(part.new_targets.stage(part.name + ": held-out items that are new"));
   report.stages.push_back({part.name + ": users without a target", 0, part.without_target, 0});
   if (part.without_target > 0) {
     log.warn("{} of {} {} users have no target, since they have too few events{}; metrics exclude them",
@@ -108,8 +108,9 @@ void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareRepor
   }
   // Targets of a given split may be among the fold-in items.
   if (given && part.seen_targets > 0) {
-    log.warn("{} {} targets are also fold-in items of the same user; they are kept and count as misses",
-             part.seen_targets, part.name);
+    log.warn(
+        "{} {} held-out items are also fold-in items of the same user; they are kept and count as misses",
+        part.seen_targets, part.name);
   }
 }
 
