@@ -23,7 +23,7 @@ TEST_F(Session, WritesACompleteRunFolder) {
   EXPECT_EQ(start.at("ranks"), 2);
   EXPECT_EQ(start.at("users"), 203);
   EXPECT_EQ(start.at("items"), 60);
-  EXPECT_EQ(start.at("bucket_bytes"), 4 << 20);
+  EXPECT_EQ(start.at("bucket_bytes"), 1048576.0 * options_.distributed.bucket_mib);
   expect_in(start.dump(), {R"("commit":"abc1234","hosts":["localhost"],"slurm_job_id":"4711")"});
   for (const char* name : {"start", "epoch", "validation", "checkpoint", "end"}) {
     EXPECT_TRUE(std::regex_search(events(name).at(0).dump(),

@@ -74,6 +74,8 @@ TEST_F(ExcludePairs, AreExcludedForTheirUsersOnly) {
   const Result unknown = workspace.succeed("recommend small.yaml --top 5 --exclude-pairs unknown.csv");
   EXPECT_NE(unknown.err.find("--exclude-pairs unknown.csv: excludes nothing"), std::string::npos);
   EXPECT_EQ(unknown.out, others.out);
+  workspace.refuse("recommend small.yaml --input unknown.csv",
+                   "--input unknown.csv: none of its items (nothing) is among those of the model (");
   workspace.refuse(command + "--exclude-pairs none.csv", "none.csv");
   const std::string way = "$PROGRAM recommend small.yaml --quiet --exclude-pairs pairs.csv --output ";
   ASSERT_EQ(workspace.bash(way + "one.tsv && $MPIRUN -np 2 " + way + "two.tsv").code, 0);

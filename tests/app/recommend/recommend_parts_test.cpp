@@ -65,13 +65,10 @@ TEST_F(ListFiles, FilesWithoutLinesAreErrors) {
   expect_in(message_of<InputError>([&] { read_histories(none, {}, ItemNames({{10}, {}})); }), {none});
 }
 
-TEST_F(ListFiles, FileWithoutAKnownItemIsAnError) {
-  const std::string path = write("ann,30\nbob,40\n");
-  EXPECT_EQ(message_of<InputError>([&] {
-              read_histories(path, {}, ItemNames({{10, 20}, {}}));
-            }),
-            "--input " + path +
-                ": none of its items (30, 40) is among those of the model (10, 20 ...); correct the ids");
+TEST_F(ListFiles, UnknownItemsOfAFileAreCounted) {
+  const Histories none = read_histories(write("ann,30\nbob,40\n"), {}, ItemNames({{10, 20}, {}}));
+  EXPECT_EQ(none.unknown.count(), 2);
+  EXPECT_TRUE(none.seen.columns.empty());
   EXPECT_EQ(read_histories(write("ann,30\nbob,10\n"), {}, ItemNames({{10, 20}, {}})).users.size(), 2U);
 }
 
