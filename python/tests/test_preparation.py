@@ -3,6 +3,7 @@
 import datetime
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -133,12 +134,12 @@ def test_messages_name_arguments_and_rows(
             prepare(source, **arguments)
         messages.append(str(error.value))
     assert not [text for text in messages if any(word in text for word in ("data.source.path", "--", "*", "stdin"))]
-    assert "choose another file=, or move it away" in messages[0] and "source: row 0: " in messages[1]
+    assert "choose another file, or pass replace=True to overwrite it" in messages[0] and "source: row 0: " in messages[1]
     assert "rating=" in messages[2] and "time=" in messages[3] and "lower min_user_items=" in messages[4]
     table.to_parquet("events.parquet")
     options = ["--file", "text.h5", "--user", "user", "--item", "item", "--program", program]
     assert cli.main(["prepare", "events.parquet", *options]) == 2
-    assert "choose another --file, or move it away" in capsys.readouterr().err
+    assert "choose another file, or pass --replace to overwrite it" in capsys.readouterr().err
 
 
 def test_columns_may_be_numbers_and_not_ambiguous(prepare: Callable[..., vaecf.Dataset]) -> None:
@@ -206,6 +207,77 @@ def test_program_makes_the_same_of_a_text_file(program: str, tmp_path: Path, mon
             Path("made.h5").unlink()
         assert results[0][0] == results[1][0] and results[0][1] == results[1][1], source
         assert results[0][1]["data.source.path"] == str(tmp_path / source)
+
+
+def test_command_has_the_options_of_the_program(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        cli.main(["prepare", "--help"])
+    texts = [capsys.readouterr().out, subprocess.run([program, "prepare", "--help"], check=True, capture_output=True, text=True).stdout]
+    own, other = (set(re.findall(r"^  (?:(-\w), ?)?(--[a-z-]+)", text, re.MULTILINE)) for text in texts)
+    assert ("-q", "--quiet") in other and ("", "--item-features") in other
+    assert own - other == {("", "--program")} and other <= own
+
+
+def test_command_and_program_make_the_same(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The same arguments give the same bytes, configuration, table and messages."""
+    monkeypatch.chdir(tmp_path)
+    table = events(text=False).drop(columns="at")
+    table.to_csv("events.csv", index=False)
+    (tmp_path / "bad.csv").write_text((tmp_path / "events.csv").read_text() + "0,7\n")
+    for name in ("item", "user"):
+        ids = sorted(table[name].unique())
+        columns = {name: ids, "title": [f"T{each}" for each in ids], "kind": [f"k{each % 3}|k4" for each in ids], "size": ids}
+        pd.DataFrame(columns).to_csv(f"{name}s.csv", index=False)
+    made, config = Path("made.h5"), Path("made.yaml")
+
+    def both(*arguments: str, code: int = 0) -> str:
+        """Returns the messages of the program, which are those of the command."""
+        before, results = made.read_bytes() if made.exists() else None, []
+        for run in (
+            lambda each: subprocess.run([program, *each], check=False).returncode,
+            lambda each: cli.main([*each, "--program", program]),
+        ):
+            if before is not None:
+                made.write_bytes(before)
+            assert run(["prepare", *arguments, "--file", "made.h5", "--split", "ratio"]) == code
+            output = capfd.readouterr()
+            kept = made.read_bytes() if made.exists() else None
+            # The command names itself, and vaecf.prepare for the commands that make datasets.
+            err = output.err.replace("`vaecf_dist prepare` or `vaecf_dist synthesize`", "vaecf.prepare")
+            said = sorted(re.sub("^vaecf(_dist)?: ", "", err, flags=re.MULTILINE).splitlines())
+            results.append((kept, flatten(yaml.safe_load(config.read_text())) if config.exists() else None, output.out, said))
+            if before is None:
+                made.unlink(missing_ok=True)
+        assert results[0] == results[1], arguments
+        if before is None and results[0][0] is not None:
+            made.write_bytes(results[0][0])
+        return "\n".join(results[0][3])
+
+    items, users = ["--items", "items.csv", "--title", "title"], ["--users", "users.csv"]
+    for options in (
+        items,
+        [*items, "--item-features", "kind,size"],
+        [*users, "--user-features", "kind", "--user", "user", "-v"],
+    ):
+        made.unlink(missing_ok=True)
+        assert "wrote made.yaml, with which the other commands work" in both("events.csv", *options)
+        assert "made.h5 is up to date" in both("events.csv", *options)
+        assert "wrote made.h5" in both("events.csv", *options, "--force")
+    assert vaecf.Dataset(made).attributes["user_features_of"] == "kind"
+    made.unlink()
+    assert both("events.csv", "--quiet") == ""
+    assert "dropped" in both("bad.csv", "-q", "--force")
+    made.unlink()
+    assert "bad.csv:4002: " in both("bad.csv", "--strict", code=2)
+    made.write_text("text")
+    assert "pass --replace to overwrite it" in both("events.csv", code=2)
+    both("events.csv", "--replace")
+    assert vaecf.Dataset(made).n_items == 40
 
 
 def test_text_files_are_read_by_the_program(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:
@@ -316,7 +388,7 @@ def test_command_prints_the_counts(
     prepare: Callable[..., vaecf.Dataset], program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events().to_parquet("events.parquet")
-    options = ["--user", "user", "--item", "item", "--split", "ratio", "--program", program]
+    options = ["--user", "user", "--item", "item", "--split", "ratio", "--program", program, "-q"]
     settings = ["--min-user-items", "2", "--set", "data.prepare.held_out=last"]
     assert cli.main(["prepare", "events.parquet", "--time", "at", "--file", "made.h5", *options, *settings]) == 0
     output = capsys.readouterr()
@@ -339,8 +411,15 @@ def test_columns_of_text_files_are_found_by_usual_names(program: str, tmp_path: 
     data = vaecf.prepare("events.csv", file="x.h5", program=program)
     expected = vaecf.prepare(named, user="user_id", item="sku", file="y.h5", program=program)
     assert data.stages.equals(expected.stages)
-    with pytest.raises(vaecf.InputError, match="name the columns of ids"):
-        vaecf.prepare(named, file="x.h5", program=program)
+    items = pd.DataFrame({"itemId": sorted(named["sku"].unique()), "title": "t"})
+    items.to_csv("items.csv", index=False)
+    log: list[str] = []
+    data = vaecf.prepare("events.csv", items="items.csv", title="title", file="x.h5", program=program, log=log.append)
+    assert data.item_title is not None and set(data.item_title) == {"t"}
+    assert any(line.startswith('events.csv: column 3 for "user_id" (by name)') for line in log), log
+    for source, tables in ((named, {}), ("events.csv", {"items": items, "title": "title"})):
+        with pytest.raises(vaecf.InputError, match="name the columns of ids"):
+            vaecf.prepare(source, **tables, file="x.h5", program=program)
 
 
 def test_columns_of_features_are_arguments_or_options(
@@ -534,7 +613,7 @@ def test_warnings_before_an_error_are_warnings(
         prepare(table, split="time", dates=DATES)
     options = ["--file", "a.h5", "--user", "user", "--item", "item", "--time", "at", "--split", "time"]
     assert cli.main(["prepare", "events.csv", *options, "--program", program]) == 2
-    assert capsys.readouterr().err.startswith("warning: all times are whole numbers of the form YYYYMMDD")
+    assert "\nwarning: all times are whole numbers of the form YYYYMMDD" in capsys.readouterr().err
 
 
 def test_files_that_cannot_be_made_are_input_errors(prepare: Callable[..., vaecf.Dataset]) -> None:

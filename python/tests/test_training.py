@@ -154,7 +154,6 @@ PROGRAM_ONLY = (
     # Python gives keys with values, has no option for these, or never resumes.
     "must be KEY=VALUE, for example",
     "the value is not valid YAML",
-    "omit --strict",
     "with --resume auto",
     "--resume auto continues",
     "--resume never solves it again",
@@ -166,7 +165,6 @@ PROGRAM_ONLY = (
     "--set evaluation.baselines",
     "pass the same file and --set",
     "# --set train.epochs=2",
-    "--force prepares it again",
     "--file",  # of the program only, because Python passes a configuration to prepare
     "is also given by an option",
     "the two cuts of --split time",

@@ -24,6 +24,8 @@ class Error(Exception):
     """The exit code of a command that ends with this error."""
     warnings: Sequence[str] = ()
     """The warnings of vaecf_dist before the error."""
+    log: str = ""
+    """All that vaecf_dist wrote to standard error."""
 
 
 class InputError(Error, ValueError):

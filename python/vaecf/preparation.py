@@ -16,7 +16,7 @@ import yaml
 from .dataset import Dataset
 from .errors import InputError, RunError
 from .files import files_of, is_binary, kind_of, parts_of
-from .program import run_program, settings_arguments, warnings_of
+from .program import WARNING, run_program, settings_arguments, warnings_of
 from .texts import local_path
 from .values import SEPARATOR
 from .wording import combined, python_words
@@ -61,6 +61,11 @@ def prepare(
     seed: int | None = None,
     program: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
+    strict: bool = False,
+    force: bool = False,
+    replace: bool = False,
+    log: Callable[[str], object] | None = None,
+    verbose: bool = False,
 ) -> Dataset:
     """Prepares a dataset from events, a line per interaction of a user with an item, and returns it.
 
@@ -71,9 +76,11 @@ def prepare(
     `time` are columns; of text files, `user` and `item` are by default those with usual names, such as user_id. `validation`
     and `test`: tables of the events to hold out, with the same columns, for a split of your own; `source` has then the
     events to train on. `items`
-    and `users`: tables of the same kinds for items and users, found by the same names of columns, for the column `title`
-    and the columns `item_features` and `user_features`. The other arguments are keys of data.prepare, and `settings` has further keys of the
-    configuration by dotted name.
+    and `users`: tables of the same kinds for items and users, for the column `title` and the columns `item_features` and
+    `user_features`. Their columns of ids have the names `item` and `user`; if these are left out, they are the first ones.
+    `duplicates` to `seed` are keys of data.prepare, and `settings` has further keys of the configuration by dotted name.
+    `strict`, `force` and `replace` are the options of `vaecf_dist prepare`. `log` is called at the end with each line of
+    the program's log, which is more detailed with `verbose`.
 
     Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
     there is no new dataset.
@@ -131,9 +138,9 @@ def prepare(
             raise InputError(f"settings: {key} is also given by an argument of prepare(); give it once")
         values[key] = value
 
-    tables = values["data.source.path"] == "-" or items is not None or users is not None
-    if tables and (user is None or item is None):
-        raise InputError("user= and item= may be left out for text files without tables alone; name the columns of ids")
+    converted = values["data.source.path"] == "-" or not all(_is_text(table) for table in (items, users) if table is not None)
+    if converted and (user is None or item is None):
+        raise InputError("user= and item= may be left out for text files alone; name the columns of ids")
     if own and values["data.source.path"] != "-":
         raise InputError(
             "validation= and test= are DataFrames, Parquet or Feather files beside a source of these; of text files train.*, "
@@ -163,11 +170,12 @@ def prepare(
                 where = "" if name == "users" else "title= or "
                 unused.append(f"{name}= has no effect without {where}{one}_features=")
                 continue
-            values.setdefault(f"data.source.{name}.{one}_column", columns[one])
+            if one in columns:
+                values.setdefault(f"data.source.{name}.{one}_column", columns[one])
             if title is not None and name == "items":
                 values["data.source.items.title_column"] = str(title)
             tables = parts_of(table)
-            if isinstance(table, (str, Path)) and not is_binary(tables[0]):
+            if _is_text(table):
                 values[f"data.source.{name}.path"] = str(tables[0])
             else:
                 unused += _without_text_keys(f"data.source.{name}", name, values, settings or {})
@@ -185,9 +193,13 @@ def prepare(
             written.update((f"data.source.{name}_column", _heading(column)) for name, column in columns.items())
         (folder / "config.yaml").write_text("{}\n", encoding="utf-8")
         arguments = settings_arguments({key: _text(value) for key, value in {**values, **written}.items()})
+        detail = {"--quiet": log is None, "--verbose": log is not None and verbose}
+        flags = {"--strict": strict, "--force": force, "--replace": replace, **detail}
+        arguments += [flag for flag, wanted in flags.items() if wanted]
         try:
-            _, log = run_program(["prepare", str(folder / "config.yaml"), "-q", *arguments], program=program, feed=feed)
+            _, said = run_program(["prepare", str(folder / "config.yaml"), *arguments], program=program, feed=feed)
         except (InputError, RunError) as error:
+            _tell(log, error.log, folder)
             for text in combined(error.warnings):
                 warnings.warn(python_words(text, folder), stacklevel=2)
             raise type(error)(python_words(str(error), folder)) from None
@@ -198,17 +210,33 @@ def prepare(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     config.write_text(MARK + _yaml(_from_any_folder(values)), encoding="utf-8")
+    _tell(log, said, folder)
+    if log is not None:
+        log(f"wrote {config}, with which the other commands work: vaecf_dist {config}")
+        said = "\n".join(WARNING.findall(said))
     # A column of text has ids of text; in a text file, these may be the header.
-    shown = [text for text in warnings_of(log) if not (values["data.source.path"] == "-" and TEXT_ID.match(text))]
+    shown = [text for text in warnings_of(said) if not (values["data.source.path"] == "-" and TEXT_ID.match(text))]
     for text in [*unused, *combined(shown)]:
         warnings.warn(python_words(text, folder), stacklevel=2)
     return Dataset(path)
+
+
+def _tell(log: Callable[[str], object] | None, said: str, folder: Path) -> None:
+    """Calls `log` with each line of a log of the program that belongs to no warning and is not the error."""
+    for line in WARNING.sub("", said).split("\n"):
+        if log is not None and line and not line.startswith("vaecf_dist: "):
+            log(python_words(line, folder))
 
 
 def _from_any_folder(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns keys with absolute paths, with which a configuration works in any folder."""
     paths = {"data.file", *(f"data.source.{part}path" for part in ("", "users.", "items."))}
     return {key: os.path.abspath(value) if key in paths and value not in ("-", None) else value for key, value in values.items()}
+
+
+def _is_text(table: Any) -> bool:
+    """Returns whether a table of users or items is a text file, a folder of these or a pattern, which the program reads."""
+    return isinstance(table, (str, Path)) and not is_binary(parts_of(table)[0])
 
 
 def _location(parts: Sequence[Any]) -> dict[str, Any]:

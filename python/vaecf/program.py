@@ -23,6 +23,9 @@ from .errors import BusyError, InputError, RunError, Stopped
 from .files import file_version
 from .yaml_files import flatten, parse_yaml
 
+WARNING = re.compile(r"^warning: .*(?:\n[ ].*)*", re.MULTILINE)
+"""A warning in a log of vaecf_dist, with the lines that belong to it."""
+
 DEFAULT_MPIRUN = "mpirun --bind-to none --oversubscribe"
 
 
@@ -145,7 +148,7 @@ def message_of(log: str) -> str:
 
 
 def warnings_of(log: str) -> list[str]:
-    """Returns the warnings that vaecf_dist wrote to its log. Lines with blanks before them belong to the one before."""
+    """Returns the warnings that vaecf_dist wrote to its log with --quiet. Lines with blanks before them belong to the one before."""
     found: list[str] = []
     for line in log.splitlines():
         text = line.removeprefix("warning: ")
@@ -171,7 +174,7 @@ def run_program(
     is called several times a second. An interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and
     raises KeyboardInterrupt after its end; a second one kills it. The end of this process stops it as an interrupt does.
     Throws InputError for exit code 2, BusyError for 3, Stopped for 75, and RunError for others; all but Stopped have the
-    warnings.
+    warnings and the log.
     """
     command = [*launcher(ranks, DEFAULT_MPIRUN), checked_program(program), *arguments]
     # Open MPI's mpirun passes USR1 on, but kills the ranks after INT.
@@ -221,7 +224,8 @@ def run_program(
     if code not in (errors.INVALID, errors.BUSY):
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
         failure = RunError(f"vaecf_dist ended with {ended}: {reason}")
-    failure.warnings = warnings_of("\n".join(re.findall(r"^warning: .*(?:\n[ ].*)*", texts[1], re.MULTILINE)))
+    failure.log = texts[1]
+    failure.warnings = warnings_of("\n".join(WARNING.findall(texts[1])))
     raise failure
 
 

@@ -45,7 +45,7 @@ _PHRASES = (
     (re.compile(r"--set ([\w.]+)=(?:\"(?:[^\"\\]|\\.)*\"|.)*?: ", re.DOTALL), r"\1: "),
     (re.compile("; --help-config lists all keys"), _ALL_KEYS),
     (re.compile("`vaecf_dist prepare`(?: or `vaecf_dist synthesize`)?"), "vaecf.prepare"),
-    (re.compile("; choose another file, or pass --replace to overwrite it"), "; choose another file=, or move it away"),
+    (re.compile(r"--(force|replace|strict)(?![-\w])"), r"\1=True"),
     (re.compile("pass --train to skip the test, or "), ""),
     (re.compile("continue with --resume, or use another name or run.directory"), "or use another name= or directory="),
     (re.compile(", or start from scratch with --resume never"), ""),
@@ -123,7 +123,7 @@ def option_words(text: str) -> str:
         return f"{name} " if found[2] else name
 
     text = text.replace("in settings=", "with --set").replace(_ALL_KEYS, "; vaecf_dist --help-config lists all keys")
-    return _OPTION.sub(option, text)
+    return _OPTION.sub(option, re.sub(r"\b(force|replace|strict)=True", r"--\1", text))
 
 
 def combined(warnings: Sequence[str]) -> list[str]:

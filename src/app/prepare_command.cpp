@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -78,6 +79,14 @@ void check_unused(const config::Config& config, const PrepareArguments& argument
 /// Returns a text as YAML.
 std::string quoted(const std::string& text) {
   return io::dump(io::Json(text));
+}
+
+/// Returns names of columns, with commas between them, as YAML.
+std::string quoted_list(const std::string& names) {
+  io::Json list = io::Json::array();
+  std::istringstream text(names);
+  for (std::string name; std::getline(text, name, ',');) list.push_back(name);
+  return io::dump(list);
 }
 
 std::string absolute(const std::string& path) {
@@ -259,11 +268,17 @@ void add_keys(CLI::App& command, const std::shared_ptr<PrepareArguments>& argume
       "COLUMN", quoted);
   add("--time", "data.source.time_column", "column of times; default: lines are in the order of time",
       "COLUMN", quoted);
-  auto* items = add("--items", "data.source.items.path", "table of items, found by the same column of ids",
+  auto* items = add("--items", "data.source.items.path",
+                    "table of items; its ids are in the column of the same name, by default in the first",
                     "FILE", quoted);
-  add("--users", "data.source.users.path", "table of users, found by the same column of ids", "FILE", quoted);
+  add("--users", "data.source.users.path",
+      "table of users; its ids are in the column of the same name, by default in the first", "FILE", quoted);
   add("--title", "data.source.items.title_column", "column of titles in the table of items", "COLUMN", quoted)
       ->needs(items);
+  add("--item-features", "data.prepare.item_features", "columns of the table of items that become features",
+      "COLUMN,...", quoted_list);
+  add("--user-features", "data.prepare.user_features", "columns of the table of users that become features",
+      "COLUMN,...", quoted_list);
   arguments->options.insert(arguments->options.end(),
                             {{"--file", "data.file"}, {"--dates", "data.prepare.dates"}});
   command

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--item", metavar="COLUMN", help="column of item ids; likewise")
     parser.add_argument("--rating", metavar="COLUMN", help="column of ratings or counts; default: every line counts")
     parser.add_argument("--time", metavar="COLUMN", help="column of times; default: lines are in the order of time")
-    parser.add_argument("--items", metavar="FILE", help="table of items, found by the same column of ids")
-    parser.add_argument("--users", metavar="FILE", help="table of users, found by the same column of ids")
+    parser.add_argument("--items", metavar="FILE", help="table of items; its ids are in the column of the same name, by default in the first")
+    parser.add_argument("--users", metavar="FILE", help="table of users; its ids are in the column of the same name, by default in the first")
     parser.add_argument("--title", metavar="COLUMN", help="column of titles in the table of items")
     for table in ("item", "user"):
         parser.add_argument(
@@ -45,22 +45,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{name.replace('_', '-')}", type=kind, metavar="VALUE", help=f"the key data.prepare.{name}"
         )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other key; repeatable")
+    parser.add_argument("--strict", action="store_true", help="treat malformed lines as errors instead of reporting and skipping them")
+    parser.add_argument("--force", action="store_true", help="prepare again even if the dataset exists with the same source and options")
+    parser.add_argument(
+        "--replace", action="store_true", help="overwrite the file even if it is not an intact dataset of prepare or synthesize"
+    )
+    detail = parser.add_mutually_exclusive_group()
+    detail.add_argument("-v", "--verbose", action="store_true", help="more detailed log")
+    detail.add_argument("-q", "--quiet", action="store_true", help="print only results, warnings and errors")
     parser.add_argument("--program", help="path of vaecf_dist")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prepares the dataset and prints the table of counts and what was dropped."""
-    arguments = {name: value for name, value in vars(options).items() if name not in ("command", "sources", "set")}
+    arguments = {name: value for name, value in vars(options).items() if name not in ("command", "sources", "set", "quiet")}
     settings = {}
     for text in options.set:
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--set {text}: must be KEY=VALUE")
         settings[key] = parse_yaml(value)
+
+    def log(line: str) -> None:
+        print(errors.escape(option_words(line)), file=sys.stderr)
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            data = prepare(options.sources, settings=settings, **arguments)
+            data = prepare(options.sources, settings=settings, log=None if options.quiet else log, **arguments)
         except (InputError, RunError) as error:
             raise type(error)(option_words(str(error))) from None
         finally:
