@@ -16,7 +16,7 @@ import yaml
 from .dataset import Dataset
 from .errors import InputError, RunError
 from .files import files_of, is_binary, kind_of, parts_of
-from .program import WARNING, run_program, settings_arguments, warnings_of
+from .program import WARNING, run_program, settings_arguments, warnings_among, warnings_of
 from .texts import local_path
 from .values import SEPARATOR
 from .wording import combined, python_words
@@ -213,9 +213,9 @@ def prepare(
     _tell(log, said, folder)
     if log is not None:
         log(f"wrote {config}, with which the other commands work: vaecf_dist {config}")
-        said = "\n".join(WARNING.findall(said))
+    told = warnings_of(said) if log is None else warnings_among(said)
     # A column of text has ids of text; in a text file, these may be the header.
-    shown = [text for text in warnings_of(said) if not (values["data.source.path"] == "-" and TEXT_ID.match(text))]
+    shown = [text for text in told if not (values["data.source.path"] == "-" and TEXT_ID.match(text))]
     for text in [*unused, *combined(shown)]:
         warnings.warn(python_words(text, folder), stacklevel=2)
     return Dataset(path)

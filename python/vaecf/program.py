@@ -159,6 +159,11 @@ def warnings_of(log: str) -> list[str]:
     return found
 
 
+def warnings_among(log: str) -> list[str]:
+    """Returns the warnings in a log of vaecf_dist that has other lines, too."""
+    return warnings_of("\n".join(WARNING.findall(log)))
+
+
 def run_program(
     arguments: Sequence[str],
     *,
@@ -225,7 +230,7 @@ def run_program(
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
         failure = RunError(f"vaecf_dist ended with {ended}: {reason}")
     failure.log = texts[1]
-    failure.warnings = warnings_of("\n".join(WARNING.findall(texts[1])))
+    failure.warnings = warnings_among(texts[1])
     raise failure
 
 
