@@ -91,7 +91,7 @@ EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads, bool 
   parallel_for(threads, owned_, shuffle, NoProgress{}, 1);
 
   EpochRows drawn{epoch, {}, {0}};
-  const std::int64_t padded = max_local_rows();
+  const std::int64_t padded = pads ? max_local_rows() : 0;
   for (std::int64_t t = 0; t < steps_per_epoch(); ++t)
     drawn.begin.push_back(drawn.begin.back() +
                           (pads && batch_users(t) == batch_size_ ? padded : local_rows(t)));
