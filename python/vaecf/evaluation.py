@@ -54,7 +54,7 @@ def evaluate(
     has, of the items that have train users in both. `metrics`: as ndcg@10; by default those of evaluation.metrics. `split`:
     test or validation. `per_user`: a file to write with the metrics of each user, for `vaecf compare`.
 
-    docs/METRICS.md has the rules. What was counted is in the attribute attrs of the table; a warning says what is left out.
+    docs/METRICS.md has the rules. What was counted is in the attribute attrs of the table; a warning states what is left out.
     Throws InputError for wrong arguments, columns or lists.
 
     >>> data, model = vaecf.Dataset("data/own.h5"), vaecf.Run("runs/dense").model()

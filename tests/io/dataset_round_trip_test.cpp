@@ -163,7 +163,7 @@ TEST_F(DatasetRoundTrip, FingerprintsOfDifferentDatasetsDiffer) {
   EXPECT_NE(DatasetFile(file("i.h5")).fingerprint(), items);
 }
 
-TEST_F(DatasetRoundTrip, ErrorSaysWhyADatasetIsNotReplaced) {
+TEST_F(DatasetRoundTrip, ErrorStatesWhyADatasetIsNotReplaced) {
   const std::string path = file("a.h5");
   write_small_dataset(path);
   test::Hdf5Editor(path).put_string_attribute("requires", "soft targets");

@@ -19,7 +19,7 @@
 
 namespace vaecf::models {
 
-/// Calls MODEL(NAME) for each model. The folder of a model defines NAME_kind(), which tells about it
+/// Calls MODEL(NAME) for each model. The folder of a model defines NAME_kind(), which describes it
 /// (models/kind.hpp).
 #define VAECF_MODELS(MODEL) \
   MODEL(mult_vae)           \
