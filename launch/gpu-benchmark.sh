@@ -12,7 +12,7 @@ ratio() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (a > 0 && b > 0) printf 
 spread() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%+.2f %%", 100 * (a / b - 1) }'; }
 
 # bench PART DATA PRECISION BATCH [SETTING...]: adds a row with the speed of training, with the difference from an earlier run
-# of the same, and below it the table of matrix products that the program printed, if any.
+# of the same, and below it the matrix products of the event, if any.
 declare -A rates=()
 bench() {
   local name="bench-$2-$3-$4" settings=() setting phase time phases='' rate check="$3, batch $4" before=${rates[$3-$4]:-}
@@ -32,7 +32,7 @@ bench() {
   row "$1" "$check" ok "$rate users/s, step $(value "$name" step_seconds 1000 3) ms ($phases), dense" \
     "$(value "$name" gemm_share 100 0) %, memory $(value "$name" memory_share 100 0) %," \
     "$(value "$name" peak_device_bytes 9.5367431640625e-7 0) MiB${before:+; $(spread "$rate" "$before") from the run before}"
-  if grep -q '^  product ' "$work/logs/$name.log"; then grep '^  product ' "$work/logs/$name.log" | lines; fi
+  number benchmark products "$name" | sed -n 's/^\["\(.*\)"\]$/  product \1/; T; s/","/\n  product /g; p' | lines
   if [ -n "$(value "$name" evaluation_users 1 0)" ]; then
     row "$1" 'full ranking' ok "$(value "$name" evaluation_users 1 0) users in $(value "$name" evaluation_seconds 1000 1) ms"
   fi

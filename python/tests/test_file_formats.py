@@ -59,7 +59,7 @@ benchmark: {seconds: 0.05, warm_up_seconds: 0.01}
 """
 
 # What only a GPU writes, and attributes of sources in archives, for which the library may be missing.
-OF_GPUS = {("event", "epoch", "skipped_steps"), ("event", "epoch", "loss_scale")}
+OF_GPUS = {("event", "epoch", "skipped_steps"), ("event", "epoch", "loss_scale"), ("event", "benchmark", "products")}
 OF_ARCHIVES = {("attributes", "dataset", name) for name in ("source_file", "source_member", "users_member", "items_member")}
 
 

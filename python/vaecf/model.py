@@ -57,6 +57,8 @@ class Model:
             """The number of items without train users, the last ones, which recommend() leaves out."""
             self.interaction_weights = str(self.attributes.get("interaction_weights", ""))
             """data.prepare.interaction_weights of the dataset, if the model was trained with interaction weights; else empty."""
+            self.is_solved = bool(self._loaded.facts["solved"])
+            """Whether the model is solved at once; others are trained by epochs."""
             self.epoch = int(self.attributes["epoch"])
             """The number of finished epochs, or that of the solution of a model that is solved at once."""
             self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})

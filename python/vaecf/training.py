@@ -137,7 +137,7 @@ def train(
             command += ["--per-user", str(folder / "per-user.h5")]
         if resume:
             command += ["--resume", "auto"]
-        if start and start.solutions.empty:  # A solved model has no weights to start from.
+        if start and not start.model().is_solved:  # A solved model has no weights to start from.
             command += ["--start-from", str(start.path / "checkpoints" / "best.h5")]
         bar = _Progress(folder / "metrics.jsonl", config) if progress and find_spec("tqdm") else None
         hint = f"continue with resume=True, or: vaecf_dist {folder}/config.yaml --resume auto"

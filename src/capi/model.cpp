@@ -4,6 +4,7 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/version.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -62,6 +63,7 @@ Model::Model(const io::CheckpointFile& checkpoint, std::string_view options)
   facts["checksum"] = format("{:016x}", checkpoint.checksum());
   facts["dataset_checksum"] = checkpoint.attribute<std::string>("dataset_checksum");
   facts["model"] = checkpoint.attribute<std::string>("model_type");
+  facts["solved"] = models::is_solved(config_.options.model.type);
   facts["items"] = items();
   facts["new_items"] = new_items_;
   facts["user_features"] = recommender_->features();

@@ -149,7 +149,7 @@ std::string closest_match(const std::string& word, const std::vector<std::string
 bool must_match_on_resume(const std::string& path) {
   // Only baselines use these.
   for (const models::Kind* kind : models::all_kinds())
-    if (kind->solved() != nullptr && path.starts_with(section_of(*kind))) return false;
+    if (models::is_solved(kind->type()) && path.starts_with(section_of(*kind))) return false;
   return path == "model" || path.starts_with("model.") || path == "train" || path.starts_with("train.") ||
          path == "data" || path == "data.virtual_shards";
 }

@@ -73,7 +73,7 @@ inline auto selection() {
 inline auto baseline_list() {
   std::vector<std::string> names = {"popularity"};
   for (const models::Kind* kind : models::all_kinds())
-    if (kind->solved() != nullptr) names.push_back(kind->name());
+    if (models::is_solved(kind->type())) names.push_back(kind->name());
   io::Json choices{"auto"};
   for (const std::string& name : names) choices.push_back(name);
   const std::string all_but_last = join(std::vector<std::string>(names.begin(), names.end() - 1));

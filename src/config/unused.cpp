@@ -29,7 +29,7 @@ bool all_use(const std::string& path, std::span<const Rule> rules) {
 template <class Holds>
 bool any_model(models::ModelType type, const Holds& holds) {
   return std::ranges::any_of(models::all_kinds(), [&](const models::Kind* kind) {
-    return (kind->type() == type || kind->solved() != nullptr) && holds(*kind);
+    return (kind->type() == type || models::is_solved(kind->type())) && holds(*kind);
   });
 }
 

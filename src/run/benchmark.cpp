@@ -125,6 +125,7 @@ class BenchmarkRun {
           .set("evaluation_seconds", 1e-3 * result_.evaluation_milliseconds)
           .set("evaluation_users_per_second", result_.evaluation_users_per_second);
     }
+    if (!result_.products.empty()) event.set("products", result_.products);
     if (!result_.all_reduce.empty()) {
       io::Json sizes = io::Json::array();
       for (const AllReduceTiming& time : result_.all_reduce)

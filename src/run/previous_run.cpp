@@ -57,7 +57,7 @@ std::string describe_previous_run(const checkpoint::RunFolder& folder) {
       const io::CheckpointFile file(entry.path);
       model = file.attribute<std::string>("model_type");
       const models::Kind* kind = models::find_kind(model);
-      (kind != nullptr && kind->solved() != nullptr ? solutions : epochs) =
+      (kind != nullptr && models::is_solved(kind->type()) ? solutions : epochs) =
           file.attribute<std::int64_t>("epoch");
     } catch (const InputError&) {  // damaged files are moved as well
     }

@@ -78,7 +78,7 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
   }
   // Baselines are models that are solved.
   for (const models::Kind* kind : models::all_kinds())
-    if (kind->solved() != nullptr || kind->type() == options.model.type)
+    if (models::is_solved(kind->type()) || kind->type() == options.model.type)
       kind->validate(options.model, dataset);
   const bool has_batches = !models::is_solved(options.model.type);
   if (has_batches && options.train.last_batch == training::LastBatch::drop &&

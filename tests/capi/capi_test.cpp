@@ -173,8 +173,8 @@ TEST_F(CInterface, NamesAreFoundAndFactsAreJson) {
   std::array<std::int32_t, 3> columns{};
   ASSERT_EQ(vaecf_find(model_, 3, ids.data(), columns.data()), VAECF_OK);
   EXPECT_EQ(columns, (std::array<std::int32_t, 3>{17, -1, -1}));
-  expect_in(vaecf_facts(model_),
-            {"\"model\":\"ease\"", "\"items\":60", "\"user_features\":0", "\"titles\":false"});
+  expect_in(vaecf_facts(model_), {"\"model\":\"ease\"", "\"solved\":true", "\"items\":60",
+                                  "\"user_features\":0", "\"titles\":false"});
   EXPECT_GE(vaecf_version(), 10000U);
   EXPECT_GT(vaecf_free_memory(), 1 << 20);
 }
