@@ -13,90 +13,47 @@ import argparse
 import copy
 import json
 import logging
-import math
 import os
 import tempfile
 import time
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 
-from dataset import load_hdf5, load_ids
+from dataset import load_hdf5
+from lists import best_items, judge, matrix, write_lists
 
 
-def matrix(pair, items):
-    """Returns (indptr, indices) as a SciPy CSR matrix of ones."""
-    indptr, indices = pair
-    return sp.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=(len(indptr) - 1, items))
-
-
-def best_items(scores_of, fold_in, count):
-    """Returns the best `count` items of each user and their scores, (users, count), best first; scores of seen items are -inf.
-
-    scores_of(rows) returns the scores (B, items) for a CSR matrix of fold-in rows.
-    """
-    items, values = [], []
-    for begin in range(0, fold_in.shape[0], 500):
-        seen = fold_in[begin:begin + 500]
-        scores = np.array(scores_of(seen), dtype=np.float64)
-        scores[seen.nonzero()] = -np.inf
-        items.append(np.argsort(-scores, axis=1, kind="stable")[:, :count])
-        values.append(np.take_along_axis(scores, items[-1], 1))
-    return np.concatenate(items), np.concatenate(values)
-
-
-def evaluate(scores_of, fold_in, held_out):
-    """Returns NDCG@100, Recall@20 and Recall@50 as means over users with at least one target, with standard errors."""
-    discount = 1.0 / np.log2(np.arange(2, 102))
-    ideal = np.cumsum(discount)
-    best, _ = best_items(scores_of, fold_in, 100)
-    hits, count = held_out[np.arange(len(best))[:, None], best].toarray() > 0, held_out.getnnz(1)
-    hits, count = hits[count > 0], count[count > 0]
-    values = [(hits * discount).sum(1) / ideal[np.minimum(count, 100) - 1],
-              hits[:, :20].sum(1) / np.minimum(count, 20), hits[:, :50].sum(1) / np.minimum(count, 50)]
-    result = {"users": len(hits)}
-    for name, value in zip(("ndcg@100", "recall@20", "recall@50"), values):
-        result[name] = round(value.mean(), 5)
-        result[name + "_se"] = round(value.std() / math.sqrt(len(value)), 5)
-    return result
-
-
-def write_lists(path, dataset, scores_of, fold_in, count):
-    """Writes the best `count` items of each test user as TSV: user, item, rank, with the ids of the source."""
-    items, scores = best_items(scores_of, fold_in, count)
-    user_id, item_id = load_ids(dataset, "test/user_id", len(items)), load_ids(dataset, "items/id", fold_in.shape[1])
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write("user\titem\trank\n")
-        for user, of_user, values in zip(user_id, items, scores):
-            known = of_user[values > -np.inf]
-            file.writelines(f"{user}\t{item_id[item]}\t{rank}\n" for rank, item in enumerate(known, 1))
+def recbole_data(name, train, options):
+    """Returns RecBole's configuration of a model, its train data, and our number of each of its items after the padding."""
+    from recbole.config import Config
+    from recbole.data import create_dataset, data_preparation
+    from recbole.utils import init_seed
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "train"))
+        with open(os.path.join(folder, "train", "train.inter"), "w", encoding="ascii") as file:
+            file.write("user_id:token\titem_id:token\n")
+            rows = train.tocoo()
+            file.writelines(f"{user}\t{item}\n" for user, item in zip(rows.row, rows.col))
+        config = Config(model=name, dataset="train", config_dict={
+            "data_path": folder, "checkpoint_dir": folder, "load_col": {"inter": ["user_id", "item_id"]},
+            "eval_args": {"split": {"RS": [1, 0, 0]}, "order": "RO", "group_by": None, "mode": "full"},
+            "train_neg_sample_args": None, "use_gpu": False, "gpu_id": "", "seed": options.seed,
+            "reproducibility": True, "show_progress": False, "state": "WARNING", "worker": 0, **options.set})
+        init_seed(options.seed, True)
+        torch.set_num_threads(options.threads)
+        data = create_dataset(config)
+        train_data, _, _ = data_preparation(config, data)
+        return config, train_data, data.field2id_token["item_id"][1:].astype(np.int64)
 
 
 class RecBole:
     """A model of RecBole. RecBole numbers the items itself (0 is its padding); `item_of` maps them to our items."""
 
     def __init__(self, name, train, options):
-        from recbole.config import Config
-        from recbole.data import create_dataset, data_preparation
-        from recbole.utils import get_model, get_trainer, init_seed
+        from recbole.utils import get_model, get_trainer
+        config, self.train_data, self.item_of = recbole_data(name, train, options)
         self.items = train.shape[1]
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(os.path.join(folder, "train"))
-            with open(os.path.join(folder, "train", "train.inter"), "w", encoding="ascii") as file:
-                file.write("user_id:token\titem_id:token\n")
-                rows = train.tocoo()
-                file.writelines(f"{user}\t{item}\n" for user, item in zip(rows.row, rows.col))
-            config = Config(model=name, dataset="train", config_dict={
-                "data_path": folder, "checkpoint_dir": folder, "load_col": {"inter": ["user_id", "item_id"]},
-                "eval_args": {"split": {"RS": [1, 0, 0]}, "order": "RO", "group_by": None, "mode": "full"},
-                "train_neg_sample_args": None, "use_gpu": False, "gpu_id": "", "seed": options.seed,
-                "reproducibility": True, "show_progress": False, "state": "WARNING", "worker": 0, **options.set})
-            init_seed(options.seed, True)
-            torch.set_num_threads(options.threads)
-            data = create_dataset(config)
-            self.item_of = data.field2id_token["item_id"][1:].astype(np.int64)
-            self.train_data, _, _ = data_preparation(config, data)
         begin = time.perf_counter()
         self.model = get_model(name)(config, self.train_data.dataset)
         self.seconds = time.perf_counter() - begin if name == "EASE" else 0.0  # EASE is solved by its constructor
@@ -183,17 +140,18 @@ def main():
     for epoch in range(1, model.epochs + 1):
         model.train(epoch - 1)
         if epoch % options.every == 0 or epoch == model.epochs:
-            found = evaluate(model.scores, data["validation/fold_in"], data["validation/held_out"])
+            found = judge(best_items(model.scores, data["validation/fold_in"], 100), data["validation/held_out"])
             print(json.dumps({"event": "validation", "epoch": epoch, "seconds": round(model.seconds, 2), **found}), flush=True)
             if found["ndcg@100"] > best:
                 best, best_epoch, weights = found["ndcg@100"], epoch, model.weights()
     if weights is not None:
         model.load(weights)
-    found = evaluate(model.scores, data["test/fold_in"], data["test/held_out"])
+    lists = best_items(model.scores, data["test/fold_in"], max(options.top, 100))
+    found = judge(lists, data["test/held_out"])
     print(json.dumps({"event": "test", "model": options.model, "best_epoch": best_epoch, "seconds": round(model.seconds, 2),
                       "threads": options.threads, "seed": options.seed, "set": options.set, **found}))
     if options.lists:
-        write_lists(options.lists, options.data, model.scores, data["test/fold_in"], options.top)
+        write_lists(options.lists, options.data, lists[:, :options.top])
 
 
 if __name__ == "__main__":
