@@ -173,7 +173,9 @@ def notebook(file: Path) -> str:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if "text/html" in data:
-                text += '<div>\n' + "".join(data["text/html"]).strip() + "\n</div>\n\n"
+                # The theme formats tables that have no class, and lets them scroll on narrow screens.
+                html = re.sub(r"<table[^>]*>", "<table>", "".join(data["text/html"]).strip())
+                text += f"<div>\n{html}\n</div>\n\n"
             elif "image/png" in data:
                 text += f'<img alt="" src="data:image/png;base64,{"".join(data["image/png"]).strip()}">\n\n'
             elif plain := "".join(data.get("text/plain", output.get("text", []))):
