@@ -32,7 +32,7 @@ def als(train, settings, threads, seed):
 
 
 MODELS = {
-    "cosine": ([{"K": k} for k in (10, 20, 50, 100, 150, 200, 300, 500, 700, 1000, 1500, 2000)], neighbors("CosineRecommender")),
+    "cosine": ([{"K": k} for k in (20, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000)], neighbors("CosineRecommender")),
     "bm25": ([{"K": k, "K1": k1, "B": b} for k, k1, b in product((200, 1000), (.5, 1.2, 3), (.3, .75))],
              neighbors("BM25Recommender")),
     "als": ([{"factors": factors, "alpha": alpha, "regularization": penalty}

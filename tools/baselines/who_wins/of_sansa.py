@@ -25,5 +25,5 @@ def grid(penalties, densities):
     return [{"l2": l2, "density": density} for l2, density in product(penalties, densities)]
 
 
-MODELS = {"icf": (grid((.5, 5, 50, 500), (5e-4, 2e-3, 1e-2)), fitting(ICFGramianFactorizerConfig)),
+MODELS = {"icf": (grid((.5, 5, 50, 500), (2e-4, 5e-4, 2e-3)), fitting(ICFGramianFactorizerConfig)),
           "cholmod": (grid((30, 100, 300, 1000), (1e-2, 5e-2, 2e-1)), fitting(CHOLMODGramianFactorizerConfig))}

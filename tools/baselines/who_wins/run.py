@@ -131,7 +131,8 @@ def short(number):
 
 def row(result):
     values = result["metrics"]
-    settings = ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" for key, value in result["settings"].items())
+    settings = ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" if isinstance(value, float) else f"{key.rsplit('.', 1)[-1]} {value}"
+                         for key, value in result["settings"].items() if value and key != "model.type")
     cells = [f"{result['program']} {result['model']}", settings, result["trials"], short(values["recall@20"]["value"]),
              short(values["ndcg@100"]["value"]), short(result["groups"]["tail"]["metrics"]["recall@20"]["value"]),
              short(values["unbiased_recall@20"]["value"]), f"{result['seconds']:.0f} ({result['alone']:.1f})", f"{result['gib']:.1f}"]

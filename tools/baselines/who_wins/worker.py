@@ -47,13 +47,13 @@ def main():
         found = judge(recommend(data["validation/fold_in"], 100), data["validation/held_out"])["ndcg@100"]
         trial = time.perf_counter() - begin
         total += trial
-        print(json.dumps({"event": "trial", "settings": settings, "ndcg@100": found, "seconds": round(trial, 2)}), flush=True)
+        print(json.dumps({"event": "trial", "settings": settings, "ndcg@100": found, "seconds": round(trial, 3)}), flush=True)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         if best is None or found > best["ndcg@100"]:
-            best = {"settings": settings, "ndcg@100": found, "alone": round(alone, 2)}
+            best = {"settings": settings, "ndcg@100": found, "alone": round(alone, 3)}
             lists = recommend(data["test/fold_in"], 100)
         del recommend
-    print(json.dumps({"event": "search", **best, "trials": len(grid[:options.trials]), "seconds": round(total, 2),
+    print(json.dumps({"event": "search", **best, "trials": len(grid[:options.trials]), "seconds": round(total, 3),
                       "gib": round(peak, 2)}))
     write_lists(options.lists, options.data, lists)
 
