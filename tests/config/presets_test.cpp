@@ -61,7 +61,7 @@ TEST(Presets, HavePublishedHyperparameters) {
           {"models/ease-ml1m",
            {"model.ease={user_power: [0, 0.5], l2: auto, dropout: [0, 0.3, 0.5], relax: [0, 0.4]}",
             "model.ease.search=null"}},
-          {"models/ease-gowalla", {"model.ease.neighbors=300"}},
+          {"models/ease-gowalla", {"model.ease.neighbors=100"}},
           {"models/item-knn-gowalla", {"model.item_knn.target_power=0.4"}},
           {"gowalla", {"data.prepare.split=given", "evaluation.metrics=[recall_n@20, ndcg@20]"}}}) {
     const std::string file = std::string(VAECF_CONFIG_FOLDER) + "/" + preset + ".yaml";
