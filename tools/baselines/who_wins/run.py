@@ -22,7 +22,7 @@ sys.path.insert(0, str(here))
 import of_vaecf_dist  # noqa: E402
 
 root = here.parents[2]
-LIBRARIES = {"implicit": ["cosine", "bm25", "als"], "lenskit": ["item-knn", "ease", "als", "slim"],
+LIBRARIES = {"implicit": ["cosine", "bm25", "als"], "lenskit": ["item-knn", "als", "ease", "slim"],
              "recbole": ["item-knn", "ease", "slim"], "sansa": ["icf", "cholmod"]}
 # Name: configuration, raw data in --data, more than 20,000 items.
 DATASETS = {"ml-1m": ("ml1m", "ml-1m/ratings.dat", False), "gowalla-strong": ("gowalla-strong", "gowalla-strong", True),
