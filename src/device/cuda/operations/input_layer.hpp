@@ -281,8 +281,9 @@ struct StoreSums {
 template <class T, int THREADS>
 struct SumPart {
   static constexpr int threads = THREADS;
-  // Without the bound, the compiler uses more registers in the narrow 16-bit versions, and spills.
-  static constexpr int blocks_at_once = std::is_same_v<T, float> || THREADS != narrow_threads ? 0 : 12;
+  // Without the bound, the compiler uses more registers in the 16-bit versions. Narrow ones then spill, and
+  // three wide blocks instead of four fit on a multiprocessor.
+  static constexpr int blocks_at_once = std::is_same_v<T, float> ? 0 : THREADS == narrow_threads ? 12 : 4;
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   SumUsers<T> users;
   const std::int64_t* item_begin;
