@@ -1,5 +1,5 @@
 # Run by cpack before it packs a .deb, with the files in CPACK_TEMPORARY_INSTALL_DIRECTORY/usr: adds what Debian's policy asks for,
-# and makes the package depend on nothing but the commit: neither on the time nor on the umask.
+# and makes its files depend on nothing but the commit: neither on the time nor on the umask.
 set(prefix "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr")
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
