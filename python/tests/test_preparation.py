@@ -724,6 +724,12 @@ def test_values_are_written_as_the_program_reads_them() -> None:
             "--split time requires times; set --time",
         ),
         (
+            "a.csv:2: '1,2,31/12/2023': the time is no date; 4 of 4 lines cannot be read; convert the times, or correct "
+            "data.source.time_column",
+            "a.csv:2: '1,2,31/12/2023': the time is no date; 4 of 4 lines cannot be read; convert the times, or correct time=",
+            "a.csv:2: '1,2,31/12/2023': the time is no date; 4 of 4 lines cannot be read; convert the times, or correct --time",
+        ),
+        (
             "a.csv:1: there is no column 'u', which data.source names; check column names, separator and header in data.source",
             "a.csv:1: there is no column 'u', which user=, item=, rating= or time= names; check the columns, and "
             "data.source.separator and data.source.header in settings=",

@@ -152,7 +152,7 @@ TEST_F(Duplicates, LineWithoutATimeIsKeptAndCountsLast) {
       if (!issue.dropped) kept[issue.what.substr(0, issue.what.find(';'))] += issue.count;
     EXPECT_EQ(kept.size(), 3U);
     EXPECT_EQ(kept["the time is empty"], 1);
-    EXPECT_EQ(kept["the time is neither a number nor a date with the year first"], 1);
+    EXPECT_EQ(kept["the time is neither a number nor a date with the year first (2023-12-31 18:00)"], 1);
     EXPECT_EQ(kept["the time is a date, but a number on earlier lines"], 1);
     expect_in(to_table(report_),
               {"1 kept: the time is empty; the line counts as the last of its user and item"});

@@ -232,9 +232,13 @@ TEST_F(Tables, TimesAreNumbersOrDates) {
   const test::ReadSource dates = read_text(
       "1,3,2005-09-06\n1,4,2005-09-06 13:59:01\n1,5,20050907\n1,6,\n1,7,12/31/2004\n1,8,2005-09-07\n");
   EXPECT_EQ(dates.columns.time, (std::vector<double>{1125964800, 1126015141, 1126051200}));
-  EXPECT_EQ(dates.problems(), (Texts{"the time is a number, but a date on earlier lines", "the time is empty",
-                                     "the time is neither a number nor a date with the year first"}))
+  EXPECT_EQ(dates.problems(),
+            (Texts{"the time is a number, but a date on earlier lines", "the time is empty",
+                   "the time is neither a number nor a date with the year first (2023-12-31 18:00)"}))
       << "dates with the day first are rejected";
+  expect_in(refusal_of("1,3,31/12/2004 18:00\n1,4,01/02/2005 07:15\n"),
+            {"table.csv:1: '1,3,31/12/2004 18:00': the time is neither",
+             "2 of 2 lines cannot be read; convert the times"});
 }
 
 // Numbers such as 20050906 are in the order of time, but no seconds.

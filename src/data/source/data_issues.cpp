@@ -18,12 +18,17 @@ std::int64_t DataIssues::lines_dropped() const {
   return lines;
 }
 
-std::string DataIssues::most_frequent_example() const {
+const DataIssue* DataIssues::most_frequent() const {
   const DataIssue* worst = nullptr;
   for (const DataIssue& issue : list_) {
     const bool worse = worst == nullptr || issue.count > worst->count;
     if (issue.dropped && !issue.examples.empty() && worse) worst = &issue;
   }
+  return worst;
+}
+
+std::string DataIssues::most_frequent_example() const {
+  const DataIssue* const worst = most_frequent();
   return worst == nullptr ? "" : format("{}: {}", worst->examples.front(), worst->what);
 }
 

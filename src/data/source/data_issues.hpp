@@ -39,6 +39,8 @@ class DataIssues {
 
   std::int64_t lines_dropped() const;
   const std::vector<DataIssue>& list() const { return list_; }
+  /// Returns the most frequent kind of dropped line, or null if there is none.
+  const DataIssue* most_frequent() const;
   /// Returns the first example of the most frequent kind of dropped line, with its kind.
   std::string most_frequent_example() const;
   /// Logs one warning per kind.

@@ -119,7 +119,8 @@ bool RatingsBuilder::read_time(std::string_view field, double& time) {
   if (!parse_number(field, time) || !std::isfinite(time)) {
     form = Times::dates;
     if (!parse_date(field, time))
-      return lack_time("the time is neither a number nor a date with the year first", time);
+      return lack_time("the time is neither a number nor a date with the year first (2023-12-31 18:00)",
+                       time);
   }
   if (times_ == Times::unknown) {
     times_ = form;

@@ -184,8 +184,11 @@ void require_any(const RawRatings& ratings, const SourceFiles& of) {
   }
   const std::int64_t dropped = ratings.issues.lines_dropped();
   if (dropped > ratings.events.size()) {
-    throw InputError(format("{}; {} of {} lines cannot be read, so the format is probably wrong; {}", worst,
-                            dropped, ratings.lines, advice));
+    const DataIssue* const most = ratings.issues.most_frequent();
+    const bool by_time = most != nullptr && most->what.starts_with("the time ");
+    throw InputError(format("{}; {} of {} lines cannot be read{}", worst, dropped, ratings.lines,
+                            by_time ? "; convert the times, or correct data.source.time_column"
+                                    : ", so the format is probably wrong; " + advice));
   }
 }
 
