@@ -30,6 +30,8 @@ OUTSIDE = {
     "REPORTING.md": "SECURITY.md",
     "TOOLS.md": "tools/README.md",
 }
+# The search shows pages for users before those for developers.
+BOOST = {"Start": 2, "How do I": 2, "Developers": 0.5}
 # A page that is generated has the place of a file whose links it contains.
 PLACES = OUTSIDE | {"tutorial.md": "docs/tutorial.ipynb"}
 PAGES = {place: page for page, place in PLACES.items()}
@@ -70,6 +72,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     uri = page.file.src_uri
+    if page.ancestors:
+        page.meta["search"] = {"boost": BOOST.get(page.ancestors[-1].title, 1)}
 
     def rewritten(match: re.Match[str]) -> str:
         target = page_of(resolved(uri, match[2]))
