@@ -4,7 +4,7 @@
 # cpack makes a .tar.gz of them and, on Debian and Ubuntu, a .deb.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/vaecf_dist)
-# A component of its own, which images install alone.
+# A component of its own: `cmake --install BUILD --component program` installs the program alone.
 install(TARGETS vaecf_dist RUNTIME COMPONENT program)
 install(TARGETS vaecf LIBRARY COMPONENT library)
 install(FILES include/vaecf.h TYPE INCLUDE COMPONENT library)
