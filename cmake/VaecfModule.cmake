@@ -74,12 +74,11 @@ target_compile_options(vaecf_flags INTERFACE
 # GCC 13 takes a loop over `view().row(i)` for one over a dead temporary, though rows point into memory that lives on.
 target_compile_options(vaecf_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)
-# An expression has the same bits wherever it is compiled. By default GCC fuses products and sums on machines that have an
-# instruction for both: on every arm64; on x86-64 only in functions and files for AVX2 or newer.
-if(NOT VAECF_X86_64)
-  target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
-                                               $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>)
-endif()
+# An expression has the same bits wherever it is compiled, also in a function for several instruction sets. By default GCC fuses
+# products and sums where there is one instruction for both: on arm64, and on x86-64 with AVX2. Kernels that are as fast as they
+# should be only with that instruction have -ffp-contract=fast.
+target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
+                                             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>)
 # Where files are compiled several at once, names of one shadow those of another, and sources pass for headers.
 set(unity $<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>)
 target_compile_options(vaecf_flags INTERFACE

@@ -16,7 +16,7 @@ set_source_files_properties(${VAECF_CUDA_OP_SOURCES} PROPERTIES LANGUAGE CXX)
 # compiles faster.
 target_compile_options(vaecf_cuda_emulator PRIVATE $<IF:$<BOOL:${VAECF_SANITIZE}>,-Og,-O1>)
 set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/matmuls.cpp
-  PROPERTIES COMPILE_OPTIONS -O3)
+  PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=fast")
 target_compile_definitions(vaecf_cuda_emulator PUBLIC VAECF_CUDA_EMULATOR)
 target_include_directories(vaecf_cuda_emulator PUBLIC
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
