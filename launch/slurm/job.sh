@@ -204,15 +204,15 @@ record_start() {
 }
 # Sets `furthest` and `fruitless` from this file, and from what the log of the run says since then.
 review_starts() {
-  local line step number='(0|[1-9][0-9]{0,14})'
+  local line last number='(0|[1-9][0-9]{0,14})'
   furthest=0 fruitless=0
   if [ -z "$run_folder" ]; then return; fi
   is_own_file "$run_folder/.slurm" || exit
   furthest=$(last_checkpoint)
   # Another job begins a new chain.
   if ! line=$(read_line "$run_folder/.slurm" "$job $number $number"); then return; fi
-  read -r _ step fruitless <<<"$line"
-  if [ "$furthest" -gt "$step" ]; then fruitless=0; else furthest=$step fruitless=$((fruitless + 1)); fi
+  read -r _ last fruitless <<<"$line"
+  if [ "$furthest" -gt "$last" ]; then fruitless=0; else furthest=$last fruitless=$((fruitless + 1)); fi
 }
 last_checkpoint() {  # prints its step; of a model that is solved at once the number of the last solution
   local last=0 number event

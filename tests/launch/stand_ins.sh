@@ -36,7 +36,13 @@ log="runs of \"me\"/a run/metrics.jsonl"
 checkpoint() { printf "{\"event\":\"checkpoint\",\"step\":%s}\n" "$1" >>"$log"; }
 case $* in
   *"--print-value run.directory --print-value name"*) printf "%s\n" "runs of \"me\"" "a run"; exit ;;
-  inspect*--events*) exec "$REAL_PROGRAM" "$@" ;;
+  inspect*--events*)
+    if [ -n "${ASKED_WHILE_READING:-}" ]; then  # the shell of the job, above its subshells
+      job=$PPID
+      while above=$(awk "{ print \$4 }" "/proc/$job/stat") && grep -q copy-of- "/proc/$above/cmdline"; do job=$above; done
+      kill -s USR1 "$job"
+    fi
+    exec "$REAL_PROGRAM" "$@" ;;
   inspect*) echo "inspected: $*" >>"$NOTES"; exit "${PROOF:-0}" ;;
 esac
 echo $$ >>"$PIDS"
