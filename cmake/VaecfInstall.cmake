@@ -15,7 +15,7 @@ install(FILES ${CMAKE_BINARY_DIR}/vaecf.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/p
 install(PROGRAMS cmake/vaecf TYPE BIN)
 # Scripts that build or test need the sources, so they are not installed.
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
-        REGEX "/launch/(build|bundle|binaries\\.sh|fetch-libraries|gpu-[^/]*|quickstart|release|test|wheel(\\.py)?)$" EXCLUDE)
+        REGEX "/launch/(build|bundle|binaries\\.sh|fetch-libraries|gpu-[^/]*|quickstart|release|skypilot\\.yaml|test|wheel(\\.py)?)$" EXCLUDE)
 install(DIRECTORY configs docs DESTINATION ${share})
 install(FILES README.md CHANGELOG.md CITATION.cff LICENSE SECURITY.md DESTINATION ${share})
 install(DIRECTORY python/vaecf DESTINATION ${share}/python PATTERN __pycache__ EXCLUDE)
