@@ -94,6 +94,8 @@ function uses(name, what) {
 }
 
 function check_include(line,   file, parts, name) {
+  if (module == "device" && FILENAME ~ /\.hpp$/ && !conditions && line ~ /<cu[a-zA-Z0-9_]*\.h>|\.cuh"/)
+    complain("a header that needs the CUDA toolkit is named .cuh: each .hpp is compiled alone, also where there is none")
   if (match(line, /<[^>]*>/)) {
     file = substr(line, RSTART + 1, RLENGTH - 2)
     if (file == "cuda.h") complain("<cuda.h> is the driver's interface: use the runtime's, so that no libcuda is needed")
@@ -215,7 +217,7 @@ FNR == 1 {
   if (previous != "") end_of_file()
   previous = FILENAME
   module = module_of(FILENAME)
-  in_comment = has_guard = 0
+  in_comment = has_guard = conditions = 0
   if (module != "" && !(module in allowed)) complain("there is no module " module)
   if (FILENAME ~ /^include\/.*\.hpp$/) public[FILENAME] = 1
 }
@@ -225,6 +227,8 @@ module != "" && FILENAME ~ /CMakeLists\.txt$|\.cmake$/ { check_cmake($0) }
 FILENAME ~ /\.(cpp|hpp|cu|cuh)$/ {
   if (module != "") check_model_names($0)
   code = code_of($0)
+  if (code ~ /^[ \t]*#[ \t]*if/) conditions++
+  if (code ~ /^[ \t]*#[ \t]*endif/) conditions--
   if (code ~ /^[ \t]*#[ \t]*include/) check_include(code)
   else if (module != "") check_names(code)
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/platform/libraries.hpp"
+#include "device/cuda/platform/libraries.cuh"
 #include "support/messages.hpp"
 
 namespace vaecf::cuda {

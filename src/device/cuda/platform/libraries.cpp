@@ -1,4 +1,4 @@
-#include "device/cuda/platform/libraries.hpp"
+#include "device/cuda/platform/libraries.cuh"
 
 #include <vaecf/base/error.hpp>
 

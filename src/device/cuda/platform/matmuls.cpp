@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/platform/checked_libraries.hpp"
+#include "device/cuda/platform/checked_libraries.cuh"
 #include "device/cuda/platform/gpu.hpp"
 #include "device/cuda/platform/memory.hpp"
 #include "device/cuda/platform/stream.hpp"

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device/cuda/platform/checked_libraries.hpp"
+#include "device/cuda/platform/checked_libraries.cuh"
 #include "device/cuda/platform/gpu.hpp"
 #include "device/cuda/platform/memory.hpp"
 #include "device/cuda/platform/stream.hpp"

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/platform/libraries.hpp"
+#include "device/cuda/platform/libraries.cuh"
 
 /// Calls of cuBLASLt and cuSPARSE, and their objects.
 namespace vaecf::cuda {
