@@ -43,6 +43,13 @@ dnnl::matmul::primitive_desc describe(const MatmulSpec& s, const memory::desc& b
 #endif
 }
 
+// oneDNN 3.7 with AVX-512 returns wrong values for these: an operand of one row that is a column of a wider
+// matrix, and a result of one column of a wider matrix. In its descriptors both have a dimension of size 1,
+// whose stride means nothing.
+bool is_column_of_wider(const MatmulSpec& s) {
+  return (s.m == 1 && s.a_transposed && s.lda > 1) || (s.n == 1 && s.ldc > 1);
+}
+
 // Makes OpenMP report one thread during its lifetime. oneDNN primitives ask for the number of threads when
 // they are created, some also when they run. Here each runs on one thread, but a thread alone in its team
 // would get all threads, because OpenMP does not count that as a parallel region.
@@ -63,6 +70,7 @@ class OnednnEngine : public GemmEngine {
 
   void run(const MatmulSpec& spec, const void* a, const void* b, float* c) override {
     if (spec.m == 0 || spec.n == 0) return;
+    if (is_column_of_wider(spec)) return loops_->run(spec, a, b, c);
     if (spec.operands == DType::bf16 && rounds_) return run_rounded(spec, a, b, c);
     GemmPlan& plan = plan_for(spec, plain_, [&] {
       return matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, operand_type(spec));
@@ -72,6 +80,7 @@ class OnednnEngine : public GemmEngine {
 
   void pack(const MatmulSpec& spec, const float* b, PackedOperand& packed) override {
     if (spec.m == 0 || spec.n == 0) return;
+    if (is_column_of_wider(spec)) return loops_->pack(spec, b, packed);
     const memory::desc& layout = packed_plan(spec).b_layout;
     packed.reserve(static_cast<std::int64_t>(layout.get_size() / sizeof(float)));
     memory from(matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, memory::data_type::f32), engine_,
@@ -84,6 +93,7 @@ class OnednnEngine : public GemmEngine {
 
   void run_packed(const MatmulSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
     if (spec.m == 0 || spec.n == 0) return;
+    if (is_column_of_wider(spec)) return loops_->run_packed(spec, a, packed, c);
     execute(packed_plan(spec), a, packed.data(), c);
   }
 
@@ -153,6 +163,7 @@ class OnednnEngine : public GemmEngine {
 
   dnnl::engine engine_;
   dnnl::stream stream_;
+  std::unique_ptr<GemmEngine> loops_ = make_portable_engine();
   bool rounds_ = bf16_gemm_path() == Bf16GemmPath::fp32_on_rounded;
   Plans plain_;
   Plans packed_;
