@@ -88,7 +88,7 @@ def people() -> pd.DataFrame:
     users = range(40)
     table = pd.DataFrame({"user": users})
     table["member"] = [user % 3 == 0 for user in users]
-    table["since"] = pd.to_datetime(["2024-01-05", "2024-01-05 00:00:01", None, "2024-02-01 10:00"] * 10)
+    table["since"] = [pd.Timestamp(x) for x in ("2024-01-05", "2024-01-05 00:00:01", None, "2024-02-01 10:00")] * 10
     table["text"] = [" x ", "y|z", "", None] * 10
     table["number"] = [1e20, 1e-7, 3.0, None, 0.1] * 8
     table["single"] = pd.Series([0.1, 2, None, 1e20] * 10, dtype="float32")
