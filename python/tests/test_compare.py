@@ -204,4 +204,11 @@ def test_files_that_cannot_be_compared_are_errors(tmp_path: Path, capsys: pytest
         file["user_id"] = [1]
     assert main(["compare", str(tmp_path / "a.h5"), str(tmp_path / "other.h5")]) == 2
     assert "--per-user" in capsys.readouterr().err
+    # A folder is that of a run.
+    run = tmp_path / "run"
+    run.mkdir()
+    assert main(["compare", str(tmp_path / "a.h5"), str(run)]) == 2
+    assert f"{run}/per-user.h5: does not exist; write it with: vaecf_dist {run}/config.yaml --test" in capsys.readouterr().err
+    _write(run / "per-user.h5", [0.3, 0.4])
+    assert main(["compare", str(tmp_path / "a.h5"), str(run)]) == 0
     assert main(["compare", str(tmp_path / "a.h5"), str(tmp_path / "a.h5"), "--level", "2"]) == 2

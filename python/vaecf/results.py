@@ -84,16 +84,11 @@ def compare(
 
 def _per_user(run: Run) -> PerUser:
     """Returns the metrics of each test user of a run."""
-    file, again = (
-        run.path / "per-user.h5",
-        f"vaecf_dist {run.path}/config.yaml --test --per-user {run.path}/per-user.h5",
-    )
-    if not file.is_file():
-        raise InputError(f"{file}: does not exist; write it with: {again}")
-    found = PerUser(file)
+    found = PerUser(run.path)
     if found.checkpoint_xxh3 != run.checksum():
         raise InputError(
-            f"{file}: is not of best.h5 of this run, but of another checkpoint; write it again with: {again}"
+            f"{found.path}: is not of best.h5 of this run, but of another checkpoint; "
+            f"write it again with: {PerUser.command(run.path)}"
         )
     return found
 

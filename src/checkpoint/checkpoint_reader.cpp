@@ -2,6 +2,7 @@
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/models/kind.hpp>
 
+#include <filesystem>
 #include <span>
 
 #include "checkpoint/tensor_names.hpp"
@@ -19,8 +20,11 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
           ? ""
           : format(" with hidden layers [{}] and latent {}", file.attribute<std::string>("model_hidden"),
                    file.attribute<std::int64_t>("model_latent"));
+  const auto config = std::filesystem::path(path).parent_path().parent_path() / "config.yaml";
+  std::error_code error;
   const std::string hint =
-      format("the checkpoint contains a model of type {}{}; use the configuration of its run", type, layers);
+      format("the checkpoint contains a model of type {}{}; use the configuration of its run{}", type, layers,
+             std::filesystem::exists(config, error) ? ", " + config.string() : "");
   for (const device::TensorSpec& spec : specs) {
     const std::string name = format("{}/{}", prefix, spec.name);
     const auto* info = file.find_tensor(name);

@@ -324,7 +324,9 @@ std::string file_text(const std::string& path) {
           format("cannot read the configuration {}: it is neither in the current folder nor in {}", path,
                  installed.string()));
     }
-    throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(error)));
+    throw InputError(format("cannot read the configuration {}: {}", path,
+                            error == EISDIR ? "it is a folder; that of a run is " + path + "/config.yaml"
+                                            : std::strerror(error)));
   }
   const bool large = text.size() > max_bytes, binary = text.find('\0') != std::string::npos;
   const fs::path end = fs::path(path).extension();

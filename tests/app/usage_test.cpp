@@ -72,6 +72,7 @@ TEST_F(Usage, MistypedCommandsAreRefusedWithASuggestion) {
   workspace.write("inspekt", "train: {epochs: 0}\n");
   workspace.refuse("inspekt", "train.epochs must be at least 1");
   workspace.refuse("other", "cannot read the configuration other");
+  workspace.refuse(".", "cannot read the configuration .: it is a folder; that of a run is ./config.yaml");
   workspace.refuse("scaling runs/scaling-ml20m", "launch/scaling CONFIG --ranks 1,2,4");
   // Reserved, also if there is such a file.
   workspace.write("train", "name: x\n");

@@ -156,6 +156,7 @@ TEST_F(Checkpoint, OtherDatasetOrModelThrows) {
   options_.model.hidden = {};
   refused({"use the configuration of its run"});
   EXPECT_THROW(test_on(2, file("none.h5")), InputError);
+  expect_error<InputError>({"is a folder; " + file("checkpoints/best.h5")}, [&] { test_on(1, file("")); });
 }
 
 }  // namespace

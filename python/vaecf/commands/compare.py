@@ -29,12 +29,16 @@ class PerUser:
     """The metrics of each test user of one model and of the baselines tested with it."""
 
     def __init__(self, path: str | Path) -> None:
-        """Reads a file of --per-user. Throws InputError if it is not one."""
-        self.path = Path(path)
-        with open_hdf5(path) as file:
+        """Reads a file of --per-user, or per-user.h5 of the folder of a run. Throws InputError if it is not one."""
+        self.path = path = Path(path)
+        if path.is_dir():
+            self.path = path / "per-user.h5"
+            if not self.path.is_file():
+                raise InputError(f"{self.path}: does not exist; write it with: {self.command(path)}")
+        with open_hdf5(self.path) as file:
             attributes = read_attributes(file)
             if "metrics" not in attributes or "user_id" not in file:
-                raise InputError(f"{path}: is not a file of --per-user of vaecf_dist --test or vaecf_dist evaluate")
+                raise InputError(f"{self.path}: is not a file of --per-user of vaecf_dist --test or vaecf_dist evaluate")
             self.model = str(attributes.get("model", ""))
             self.checkpoint = str(attributes.get("checkpoint", ""))
             self.checkpoint_xxh3 = str(attributes.get("checkpoint_xxh3", ""))
@@ -59,6 +63,11 @@ class PerUser:
                 own = [f"{group}/{name}" for name in self.metrics if f"{group}/{name}" in self.table]
                 self.table.loc[self.table[f"{group}/targets"] == 0, own] = np.nan
                 self.metrics_of_groups += own
+
+    @staticmethod
+    def command(run: Path) -> str:
+        """Returns the command that writes per-user.h5 of a run."""
+        return f"vaecf_dist {run}/config.yaml --test --per-user {run}/per-user.h5"
 
     @property
     def title(self) -> str:
@@ -232,7 +241,7 @@ def format_comparison(files: Sequence[PerUser], table: pd.DataFrame, samples: in
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `vaecf compare`."""
-    parser.add_argument("reference", metavar="A.h5", help="a file of --per-user, of vaecf_dist --test or evaluate")
+    parser.add_argument("reference", metavar="A.h5", help="a file of --per-user, of vaecf_dist --test or evaluate, or the folder of a run that has per-user.h5")
     parser.add_argument("others", metavar="B.h5", nargs="+", help="those to compare with it, on the same users")
     parser.add_argument("--samples", type=int, default=2000, help="bootstrap samples (default: 2000)")
     parser.add_argument("--level", type=float, default=0.95, help="level of the interval (default: 0.95)")

@@ -79,6 +79,9 @@ bool measure(int descriptor, HeaderBlock& header) {
 /// Returns the checksum of the checkpoint `path`. Throws InputError if the file is not a checkpoint, is
 /// truncated or does not match its checksum, and OtherFormatError if it has another format.
 std::uint64_t verify_checksum(const std::string& path) {
+  if (std::error_code error; std::filesystem::is_directory(path, error))
+    throw InputError(format("{}: is a folder; {} is the best checkpoint of a run", path,
+                            (std::filesystem::path(path) / "checkpoints/best.h5").string()));
   require_file(path, how_to_get_a_checkpoint);
   const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
   const Descriptor file = open_file(path);
