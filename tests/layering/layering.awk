@@ -94,8 +94,8 @@ function uses(name, what) {
 }
 
 function check_include(line,   file, parts, name) {
-  if (module == "device" && FILENAME ~ /\.hpp$/ && !conditions && line ~ /<cu[a-zA-Z0-9_]*\.h>|\.cuh"/)
-    complain("a header that needs the CUDA toolkit is named .cuh: each .hpp is compiled alone, also where there is none")
+  if (module != "" && FILENAME ~ /\.hpp$/ && !conditions && line ~ /<(cu[a-zA-Z0-9_]*|nccl)\.h>|\.cuh"/)
+    complain("a header that needs CUDA or NCCL is named .cuh: each .hpp is compiled alone, also where there is none")
   if (match(line, /<[^>]*>/)) {
     file = substr(line, RSTART + 1, RLENGTH - 2)
     if (file == "cuda.h") complain("<cuda.h> is the driver's interface: use the runtime's, so that no libcuda is needed")

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string>
+
 #include "app/process_fixture.hpp"
 
 namespace vaecf::app {
@@ -87,7 +90,9 @@ TEST_F(Ranks, KilledRankEndsAllRanks) {
         workspace.interrupted("$MPIRUN -np 3 $PROGRAM small.yaml --set validation.every=never" + how,
                               "kill -KILL $(pgrep -P $job | tail -n 1)" + list_left_over);
     EXPECT_EQ(count(result.out, "code 0") + count(result.out, "left over"), 0) << result.out;
-    expect_in(result.err, {"exited on", "signal 9"});  // from mpirun, on one line or two
+    std::string err = result.err;
+    std::ranges::replace(err, '\n', ' ');    // Open MPI 5 breaks this line
+    expect_in(err, {"exited on signal 9"});  // from mpirun
     const Result again = workspace.succeed("small.yaml --train --resume auto --set train.epochs=1" + how, 3);
     EXPECT_EQ(count(again.err, "skipping unreadable checkpoint"), 0) << again.err;
   }

@@ -166,7 +166,7 @@ TEST_F(Signals, OnlyTheWaitingThreadDoesNotBlockThem) {
   expect_in(result.out, {"code 75"});
   const auto bit = [](int number) { return std::uint64_t{1} << (number - 1); };
   const std::uint64_t stop = bit(SIGUSR1) | bit(SIGTERM) | bit(SIGINT);
-  // Open MPI handles faults in the thread that caused them, and Open MPI 5 hangups, which are no requests;
+  // Open MPI and UCX handle faults in the thread that caused them, and UCX hangups, to attach a debugger;
   // glibc reserves the first two real-time signals.
   const std::uint64_t harmless =
       bit(SIGHUP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGABRT) | bit(32) | bit(33);

@@ -35,6 +35,7 @@ wait "$launcher"
 code=$?
 echo "exit code $code after $((($(date +%s%N) - begin) / 1000000)) ms"
 cat "$folder/out" "$folder/err"
+sed -i '/ exited on$/{N;s/\n/ /}' "$folder/err"  # Open MPI 5 breaks this line
 
 case $codes in
   not0) [ "$code" != 0 ] && [ "$code" != 124 ] || complain "exit code $code" ;;
